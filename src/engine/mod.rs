@@ -1,0 +1,1 @@
+//! Engines: inference, wire formats, providers.

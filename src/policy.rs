@@ -1,0 +1,1 @@
+//! Policy: what the user allowed.

@@ -1,0 +1,1 @@
+//! Private key-value state of cognets.
