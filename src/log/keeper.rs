@@ -161,9 +161,7 @@ impl Keeper {
             }
             wanted = match flush_at.into_iter().chain(sync_at).min() {
                 None => self.changed.wait(wanted).unwrap_or_else(PoisonError::into_inner),
-                Some(at) => {
-                    self.changed.wait_timeout(wanted, at - now).unwrap_or_else(PoisonError::into_inner).0
-                }
+                Some(at) => self.changed.wait_timeout(wanted, at - now).unwrap_or_else(PoisonError::into_inner).0,
             };
         }
     }

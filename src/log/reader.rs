@@ -70,8 +70,11 @@ impl SessionReader {
             self.lines.unread().map_err(io)?;
             return Ok(None);
         }
-        let head = scan::head(line.bytes)
-            .map_err(|why| LogError::Corrupt { path: self.path.clone(), line: line.number, why })?;
+        let head = scan::head(line.bytes).map_err(|why| LogError::Corrupt {
+            path: self.path.clone(),
+            line: line.number,
+            why,
+        })?;
         Ok(Some(Line {
             number: line.number,
             text: String::from_utf8_lossy(line.bytes).into_owned(),

@@ -6,13 +6,8 @@ use axon_runtime::Entry;
 use serde_json::{Value, json};
 
 use super::{
-    Entries, Envelope, Event, Fsync, LogError, Observer, Opened, SessionId, entries,
-    file::sync_dir,
-    keeper::Keeper,
-    listing::session_path,
-    lock::LockedFile,
-    open,
-    writer::Shared,
+    Entries, Envelope, Event, Fsync, LogError, Observer, Opened, SessionId, entries, file::sync_dir, keeper::Keeper,
+    listing::session_path, lock::LockedFile, open, writer::Shared,
 };
 
 /// An open session, the only writer of its file. Clones are handles of the same session; it is released with
@@ -45,7 +40,8 @@ impl SessionLog {
         };
 
         let shared = Arc::new(Shared::new(id, agent_id, path, locked, scan, fsync));
-        let keeper = Keeper::spawn(&shared).map_err(|cause| LogError::io("start the keeper of", shared.path(), cause))?;
+        let keeper =
+            Keeper::spawn(&shared).map_err(|cause| LogError::io("start the keeper of", shared.path(), cause))?;
         let log = Self(Arc::new(Handle { shared, keeper: Some(keeper) }));
         log.append(match opened {
             Opened::Created => Event::new("axon:session:opened", json!({})),
@@ -151,10 +147,11 @@ impl SessionLog {
     /// # Errors
     /// [`LogError::Broken`] when the last write or sync fails. The session is released all the same.
     pub async fn close(self) -> Result<(), LogError> {
-        let ended = match self.shared().append_last(Event::new("axon:session:closed", Value::Object(Default::default()))) {
-            Ok(()) => self.sync().await,
-            Err(error) => Err(error),
-        };
+        let ended =
+            match self.shared().append_last(Event::new("axon:session:closed", Value::Object(Default::default()))) {
+                Ok(()) => self.sync().await,
+                Err(error) => Err(error),
+            };
         self.shared().release();
         ended
     }

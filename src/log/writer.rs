@@ -78,7 +78,14 @@ struct Writer {
 }
 
 impl Shared {
-    pub fn new(session: SessionId, agent_id: &str, path: PathBuf, locked: LockedFile, scan: Scanned, fsync: Fsync) -> Self {
+    pub fn new(
+        session: SessionId,
+        agent_id: &str,
+        path: PathBuf,
+        locked: LockedFile,
+        scan: Scanned,
+        fsync: Fsync,
+    ) -> Self {
         Self {
             session,
             agent_id: agent_id.to_owned(),
