@@ -1,0 +1,92 @@
+//! Mistakes in `axon.toml`, told with their place.
+
+use std::{
+    fmt,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+/// Why a configuration cannot be used: everything that is wrong with the file, in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    pub path: PathBuf,
+    pub problems: Vec<Problem>,
+}
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Absent when the file as a whole is meant.
+    pub place: Option<Place>,
+    pub message: String,
+    pub help: Option<String>,
+}
+
+/// A place in the file. Lines and columns count from 1, columns in characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub line: usize,
+    pub column: usize,
+    /// How many characters of the line are meant.
+    pub width: usize,
+    /// The line itself.
+    pub text: String,
+}
+
+impl ConfigError {
+    pub(super) fn whole(path: &Path, message: String) -> Self {
+        Self { path: path.to_owned(), problems: vec![Problem { place: None, message, help: None }] }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, problem) in self.problems.iter().enumerate() {
+            if n > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{}", self.path.display())?;
+            if let Some(place) = &problem.place {
+                write!(f, ":{}:{}", place.line, place.column)?;
+            }
+            write!(f, ": {}", problem.message)?;
+            if let Some(place) = &problem.place {
+                let gutter = place.line.to_string();
+                let blank = " ".repeat(gutter.len());
+                // Tabs stay tabs, so that the marks stand below what they mark.
+                let before: String =
+                    place.text.chars().take(place.column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+                write!(f, "\n  {gutter} | {}", place.text)?;
+                write!(f, "\n  {blank} | {before}{}", "^".repeat(place.width.max(1)))?;
+            }
+            if let Some(help) = &problem.help {
+                write!(f, "\n  {help}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    pub(super) fn of(source: &str, span: Range<usize>) -> Self {
+        let start = floor(source, span.start);
+        let end = floor(source, span.end).max(start);
+        let before = &source[..start];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let text = source[line_start..].lines().next().unwrap_or_default();
+        let column = source[line_start..start].chars().count() + 1;
+        let line_end = line_start + text.len();
+        Self {
+            line: before.matches('\n').count() + 1,
+            column,
+            width: source[start..end.min(line_end).max(start)].chars().count(),
+            text: text.to_owned(),
+        }
+    }
+}
+
+fn floor(source: &str, at: usize) -> usize {
+    source.floor_char_boundary(at.min(source.len()))
+}
