@@ -36,6 +36,8 @@ const OPENAI_HOST: &str = "api.openai.com";
 const DEFAULT_KEY_VARIABLE: &str = "OPENAI_API_KEY";
 /// The data of the event that ends an answer.
 const END_OF_ANSWER: &str = "[DONE]";
+/// Longer limits are as good as none, and a clock cannot hold all of them.
+const MAX_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Bytes of an error's body that are read.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 
@@ -211,11 +213,15 @@ enum Wait {
 
 impl Deadline {
     fn first_token(limit: Duration) -> Self {
-        Self { at: Instant::now() + limit, limit, waits_for: Wait::FirstToken }
+        Self::new(limit, Wait::FirstToken)
     }
 
     fn silence(limit: Duration) -> Self {
-        Self { at: Instant::now() + limit, limit, waits_for: Wait::AnyByte }
+        Self::new(limit, Wait::AnyByte)
+    }
+
+    fn new(limit: Duration, waits_for: Wait) -> Self {
+        Self { at: Instant::now() + limit.min(MAX_WAIT), limit, waits_for }
     }
 
     async fn enforce<T>(
@@ -249,6 +255,8 @@ struct ChatStream {
     finish_reason: Option<String>,
     usage: Option<Usage>,
     model: Option<String>,
+    /// A failure that comes behind `events`: how the bytes were split does not decide what is told first.
+    failed: Option<Fault>,
     finished: bool,
 }
 
@@ -264,26 +272,32 @@ impl ChatStream {
             finish_reason: None,
             usage: None,
             model: None,
+            failed: None,
             finished: false,
         }
     }
 
-    /// Reads on until at least one event is known.
-    async fn read(&mut self) -> Result<(), Fault> {
-        while self.events.is_empty() {
+    /// Reads on until something is known to tell.
+    async fn read(&mut self) {
+        while self.events.is_empty() && self.failed.is_none() {
             let deadline = self.first_token.unwrap_or_else(|| Deadline::silence(self.silence));
-            let Some(bytes) = deadline.enforce(self.response.chunk(), &self.faults).await? else {
-                return self.end_of_body();
+            let bytes = match deadline.enforce(self.response.chunk(), &self.faults).await {
+                Ok(Some(bytes)) => bytes,
+                // Some servers close, drop or keep the connection instead of saying that they are done; a reason to
+                // stop says it as well.
+                Ok(None) | Err(_) if self.finish_reason.is_some() => return self.finish(),
+                Ok(None) => {
+                    let message = "the connection was closed before the end of the answer";
+                    return self.failed = Some(self.faults.fault(FaultCode::Transport, message));
+                }
+                Err(fault) => return self.failed = Some(fault),
             };
             let mut data = Vec::new();
-            self.parser
-                .feed(&bytes, &mut data)
-                .map_err(|error| self.faults.fault(FaultCode::Protocol, error.to_string()))?;
-            for data in data {
-                self.take(&data)?;
-            }
+            let fed = self.parser.feed(&bytes, &mut data);
+            let taken = data.iter().try_for_each(|data| self.take(data));
+            let fed = fed.map_err(|error| self.faults.fault(FaultCode::Protocol, error.to_string()));
+            self.failed = taken.and(fed).err();
         }
-        Ok(())
     }
 
     fn take(&mut self, data: &str) -> Result<(), Fault> {
@@ -328,16 +342,6 @@ impl ChatStream {
         Ok(())
     }
 
-    /// Some servers close the connection instead of saying that they are done; a reason to stop says it as well.
-    fn end_of_body(&mut self) -> Result<(), Fault> {
-        if !self.finished && self.finish_reason.is_none() {
-            let message = "the connection was closed before the end of the answer";
-            return Err(self.faults.fault(FaultCode::Transport, message));
-        }
-        self.finish();
-        Ok(())
-    }
-
     fn finish(&mut self) {
         self.finished = true;
         self.events.push_back(ModelEvent::Finished {
@@ -351,10 +355,13 @@ impl ChatStream {
 impl ModelStream for ChatStream {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<ModelEvent>, Fault>> {
         Box::pin(async move {
-            if self.events.is_empty() && !self.finished {
-                self.read().await?;
+            if self.events.is_empty() && !self.finished && self.failed.is_none() {
+                self.read().await;
             }
-            Ok(self.events.pop_front())
+            match self.events.pop_front() {
+                Some(event) => Ok(Some(event)),
+                None => self.failed.take().map_or(Ok(None), Err),
+            }
         })
     }
 }
