@@ -4,13 +4,15 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
 };
 
 use crate::{
     cognets::{self, CognetLookupError, Found},
-    config::{self, Config, ConfigError},
-    engine::{Engine, EngineConfigError, EngineSpec, SessionFacts},
-    policy::{Policy, PolicyError},
+    config::{self, Config, ConfigError, EngineConfig, PolicyConfig},
+    engine::{Engine, EngineConfigError, EngineSpec, SessionFacts, Timeouts},
+    policy::{self, Policy, PolicyError, PolicyRules},
 };
 
 /// An agent folder that was read. Every part of the folder is optional.
@@ -62,12 +64,8 @@ impl Agent {
         &self.config
     }
 
-    /// The configured name, else the folder's.
-    pub fn name(&self) -> String {
-        match &self.config.agent.name {
-            Some(name) => name.clone(),
-            None => self.dir.file_name().map_or_else(|| "agent".into(), |name| name.to_string_lossy().into_owned()),
-        }
+    pub fn name(&self) -> &str {
+        &self.config.agent.name
     }
 
     pub fn cognets_dir(&self) -> PathBuf {
@@ -101,27 +99,94 @@ impl Agent {
     }
 
     pub fn policy(&self) -> Result<Policy, AgentError> {
-        Ok(Policy::new(&self.dir, self.config.policy.clone().into())?)
+        Ok(Policy::new(&self.dir, policy_rules(&self.config.policy))?)
     }
 
     /// The engine that is asked for (`--engine`), else the configured one; `None` when there is neither.
     pub(crate) fn engine(
         &self,
         asked: Option<&str>,
-        facts: std::sync::Arc<dyn SessionFacts>,
+        facts: Arc<dyn SessionFacts>,
     ) -> Result<Option<Engine>, AgentError> {
-        let mut spec: EngineSpec = self.config.engine.clone().into();
+        let mut spec = engine_spec(&self.config.engine);
         if let Some(asked) = asked {
             spec.override_with(asked)?;
         }
-        if spec.provider.is_none() {
-            return Ok(None);
+        match Engine::from_spec(spec, &self.dir, &|name| self.variable(name), facts) {
+            Ok(engine) => Ok(Some(engine)),
+            Err(EngineConfigError::NotConfigured) => Ok(None),
+            // A brain that never asks a model runs without the key.
+            Err(error @ EngineConfigError::MissingKey { .. }) => Ok(Some(Engine::unavailable(&error))),
+            Err(error) => Err(error.into()),
         }
-        Ok(Some(Engine::from_spec(spec, &self.dir, &|name| self.variable(name), facts)?))
+    }
+
+    /// The limits of the agent's brain.
+    pub(crate) fn brain_limits(&self) -> axon_runtime::Limits {
+        let config = &self.config.cognet;
+        axon_runtime::Limits {
+            memory_bytes: mebibytes(config.memory_mb),
+            cpu: Duration::from_millis(config.cpu_ms),
+            ..Default::default()
+        }
+    }
+
+    /// The limits of each of the agent's blocks.
+    pub(crate) fn block_limits(&self) -> axon_capsule::Limits {
+        let config = &self.config.capsule;
+        axon_capsule::Limits {
+            timeout: Duration::from_millis(config.timeout_ms),
+            total_timeout: Duration::from_millis(config.total_timeout_ms),
+            memory_bytes: mebibytes(config.memory_mb),
+            max_output_bytes: count(config.max_output_bytes),
+            max_source_bytes: count(config.max_source_bytes),
+            max_concurrent_blocks: count(config.max_concurrent_blocks),
+            max_tool_calls: count(config.max_tool_calls),
+        }
     }
 
     /// A variable of the environment, else of `.env`.
     pub fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok().or_else(|| self.environment.get(name).cloned())
+    }
+}
+
+/// Configured numbers are bounded when they are read; more than fits is as good as no limit.
+fn count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn mebibytes(number: u64) -> usize {
+    count(number.saturating_mul(1 << 20))
+}
+
+fn engine_spec(config: &EngineConfig) -> EngineSpec {
+    EngineSpec {
+        provider: config.provider.map(|provider| provider.as_str().to_owned()),
+        model: config.model.clone(),
+        base_url: config.base_url.clone(),
+        api_key_env: config.api_key_env.clone(),
+        script: config.script.as_ref().map(PathBuf::from),
+        timeouts: Timeouts {
+            connect: Duration::from_millis(config.timeouts.connect_ms),
+            first_token: Duration::from_millis(config.timeouts.first_token_ms),
+            silence: Duration::from_millis(config.timeouts.silence_ms),
+        },
+        headers: config.headers.clone(),
+    }
+}
+
+fn policy_rules(config: &PolicyConfig) -> PolicyRules {
+    let rule = |rule| match rule {
+        config::Rule::Allow => policy::Rule::Allow,
+        config::Rule::Ask => policy::Rule::Ask,
+        config::Rule::Deny => policy::Rule::Deny,
+    };
+    PolicyRules {
+        fs_read: config.fs.read.clone(),
+        fs_write: config.fs.write.clone(),
+        net: config.net.clone(),
+        run: config.run.clone(),
+        tools: config.tools.iter().map(|(pattern, named)| (pattern.clone(), rule(*named))).collect(),
     }
 }

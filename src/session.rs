@@ -16,7 +16,7 @@ use crate::{
     agent::{Agent, AgentError},
     cognets::Found,
     kernel::{Actions, CapsuleBridge, CognetKernel, Recorder},
-    log::{self, Envelope, LogError, SessionId, SessionLog},
+    log::{Envelope, LogError, SessionId, SessionLog},
     policy::Approver,
     store::Store,
     tools::Toolbox,
@@ -61,6 +61,7 @@ pub struct Workbench {
     toolbox: Toolbox,
     capsule: Capsule,
     actions: Arc<Actions>,
+    opened_after: Option<u64>,
 }
 
 /// A session with a brain in it.
@@ -72,8 +73,6 @@ pub struct Session {
     wake_on: Option<Vec<String>>,
     /// Stimuli up to this seq have been handed to a wake.
     cursor: Option<u64>,
-    /// The last seq before this process opened the session.
-    opened_after: Option<u64>,
 }
 
 /// The first load of a cognet into a session; hot reload counts on.
@@ -85,11 +84,12 @@ impl Workbench {
         agent: &Agent,
         session: Option<SessionId>,
         approver: Arc<dyn Approver>,
-    ) -> Result<(Self, log::Opened), OpenError> {
+    ) -> Result<Self, OpenError> {
         let policy = agent.policy()?;
         let id = session.unwrap_or_default();
-        let (log, opened) =
-            SessionLog::open(&agent.sessions_dir(), id, &agent.name(), agent.config().session.fsync)?;
+        let (log, _) = SessionLog::open(&agent.sessions_dir(), id, agent.name(), agent.config().session.fsync)?;
+        // Opening has written one line.
+        let opened_after = log.last_seq().and_then(|opening| opening.checked_sub(1));
         let recorder = Recorder::new(log);
         let toolbox = Toolbox::new(policy, approver);
         let launch = Launch {
@@ -97,13 +97,18 @@ impl Workbench {
             args: vec![HOST_COMMAND.to_owned()],
         };
         let bridge = CapsuleBridge::new(recorder.clone(), toolbox.clone());
-        let capsule = Capsule::new(launch, agent.config().capsule.clone().into(), Arc::new(bridge));
+        let capsule = Capsule::new(launch, agent.block_limits(), Arc::new(bridge));
         let actions = Arc::new(Actions::new(recorder.clone(), capsule.clone(), toolbox.clone()));
-        Ok((Self { recorder, toolbox, capsule, actions }, opened))
+        Ok(Self { recorder, toolbox, capsule, actions, opened_after })
     }
 
     pub fn log(&self) -> &SessionLog {
         self.recorder.log()
+    }
+
+    /// Where this process began: what it records has a greater seq.
+    pub fn opened_after(&self) -> Option<u64> {
+        self.opened_after
     }
 
     /// Runs blocks outside any wake, all at once; results in input order.
@@ -118,7 +123,7 @@ impl Workbench {
             self.actions.clone(),
             engine,
             self.toolbox.clone(),
-            Store::new(agent.state_dir().join(crate::store::folder_name(state_name))),
+            Store::of_cognet(&agent.state_dir(), state_name),
             &agent.base()?,
         ))
     }
@@ -134,15 +139,10 @@ impl Session {
     /// Opens the log and loads the brain: config, plugins, main, boot hooks.
     pub async fn open(agent: &Agent, options: SessionOptions) -> Result<Self, OpenError> {
         let found = agent.cognet(options.cognet.as_deref()).map_err(AgentError::from)?;
-        let (bench, opened) = Workbench::open(agent, options.session, options.approver)?;
-        let cursor = bench.log().latest_seq("kernel:run:start")?;
+        let bench = Workbench::open(agent, options.session, options.approver)?;
+        let cursor = bench.log().newest_seq("kernel:run:start");
         let kernel = Arc::new(bench.kernel(agent, found.state_name(), options.engine.as_deref())?);
-        let limits = Limits {
-            memory_bytes: agent.config().cognet.memory_bytes(),
-            cpu: agent.config().cognet.cpu(),
-            ..Limits::default()
-        };
-        let brain = match load(&bench.recorder, &kernel, &found, limits).await {
+        let brain = match load(&bench.recorder, &kernel, &found, agent.brain_limits()).await {
             Ok(brain) => brain,
             Err(error) => {
                 bench.close().await?;
@@ -150,7 +150,7 @@ impl Session {
             }
         };
         let wake_on = agent.config().cognet.wake_on.clone().or_else(|| brain.config().wake_on.clone());
-        Ok(Self { bench, kernel, brain, found, wake_on, cursor, opened_after: opened.after })
+        Ok(Self { bench, kernel, brain, found, wake_on, cursor })
     }
 
     pub fn log(&self) -> &SessionLog {
@@ -173,7 +173,7 @@ impl Session {
 
     /// Where this process began: what it records has a greater seq.
     pub fn opened_after(&self) -> Option<u64> {
-        self.opened_after
+        self.bench.opened_after()
     }
 
     /// Admits a text stimulus: in the log when this returns.
@@ -206,7 +206,7 @@ impl Session {
         };
         record_end(&recorder, &outcome, started.elapsed()).await?;
         recorder.set_run(None);
-        self.log().sync_wake().await?;
+        self.log().sync().await?;
         Ok(outcome)
     }
 

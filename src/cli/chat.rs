@@ -61,7 +61,7 @@ async fn talk(
         let outcome = session.wake(&abort).await?;
         interrupts.release();
         // The next prompt comes after all that was said.
-        let tail = session.log().tail();
+        let tail = session.log().last_seq();
         let _ = progress.wait_for(|seen| *seen >= tail).await;
         if !matches!(outcome, WakeOutcome::Complete { .. })
             && let Err(failure) = judge(outcome)

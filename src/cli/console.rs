@@ -1,6 +1,9 @@
 //! Standard output: the answer and nothing else.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    io::{self, IsTerminal, Write},
+    time::{Duration, UNIX_EPOCH},
+};
 
 use anstyle::{AnsiColor, Style};
 
@@ -54,6 +57,11 @@ pub(super) fn harmless(text: &str) -> String {
             _ => c,
         })
         .collect()
+}
+
+/// Milliseconds since the Unix epoch as a date and a time of day, UTC.
+pub(super) fn timestamp(ms: u64) -> String {
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(ms)).to_string()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     agent::Agent,
     kernel::text_of,
-    policy::Nobody,
+    policy::Unattended,
     session::Workbench,
 };
 
@@ -24,10 +24,10 @@ pub(super) async fn exec(common: &Common, exec: Exec) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;
     let interrupts = Interrupts::listen()?;
     let abort = interrupts.guard();
-    let (bench, opened) = Workbench::open(&agent, chosen_session(common, &agent)?, Arc::new(Nobody))?;
+    let bench = Workbench::open(&agent, chosen_session(common, &agent)?, Arc::new(Unattended))?;
     let printer = common
         .json
-        .map(|json| tokio::spawn(follow(bench.log().subscribe(opened.after), View::Envelopes(json))));
+        .map(|json| tokio::spawn(follow(bench.log().subscribe(bench.opened_after()), View::Envelopes(json))));
     let ran = run_all(&bench, sources, &abort, common).await;
     bench.close().await?;
     if let Some(printer) = printer {

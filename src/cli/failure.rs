@@ -143,7 +143,10 @@ impl From<io::Error> for Failure {
 
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
-        let exit = if error.is_usage() { Exit::Usage } else { Exit::Failed };
+        let exit = match error {
+            LogError::SessionId { .. } | LogError::Held { .. } | LogError::NotFound { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        };
         Self::new(exit, error.code(), error.to_string())
     }
 }

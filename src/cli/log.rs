@@ -1,10 +1,12 @@
 //! `axon log`: sessions as people read them.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{io, path::PathBuf};
+
+use serde_json::{Value, json};
 
 use super::{
     args::{Common, Filter, LogCommand},
-    console::Console,
+    console::{Console, harmless, timestamp},
     failure::{Exit, Failure},
     interrupt::Interrupts,
     run::no_session,
@@ -12,11 +14,8 @@ use super::{
 };
 use crate::{
     agent::Agent,
-    log::{self, Envelope, SessionId, SessionReader},
+    log::{self, Envelope, Follow, SessionId, SessionInfo, SessionReader},
 };
-
-/// How often a followed session is looked at again.
-const POLL: Duration = Duration::from_millis(100);
 
 pub(super) async fn log(common: &Common, command: LogCommand) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;
@@ -35,40 +34,59 @@ fn list(common: &Common, agent: &Agent) -> Result<(), Failure> {
     }
     for session in sessions {
         if common.json.is_some() {
-            let json = serde_json::to_string(&session).map_err(io::Error::other)?;
-            console.line(&json)?;
+            console.line(&as_json(&session).to_string())?;
         } else {
-            console.line(&session.to_string())?;
+            console.line(&as_line(&session))?;
         }
     }
     Ok(())
 }
 
+fn as_json(session: &SessionInfo) -> Value {
+    json!({
+        "id": session.id.as_str(),
+        "bytes": session.bytes,
+        "firstMs": session.first_ms,
+        "lastMs": session.last_ms,
+        "lastSeq": session.last_seq,
+        "title": session.title,
+    })
+}
+
+/// Id, when it was last written, how many lines, and what began it.
+fn as_line(session: &SessionInfo) -> String {
+    let when = session.last_ms.map_or_else(|| "unreadable".to_owned(), timestamp);
+    let lines = session.last_seq.map_or(0, |seq| seq + 1);
+    let title = session.title.as_deref().unwrap_or("-");
+    format!("{:<36}  {when}  {lines:>6} lines  {}", session.id.as_str(), harmless(title))
+}
+
 fn show(common: &Common, agent: &Agent, id: Option<String>, filter: &Filter) -> Result<(), Failure> {
     let reader = SessionReader::open(&path_of(common, agent, id)?)?;
     let mut shown = Shown::new(common, filter);
-    for envelope in reader {
-        shown.show(&envelope?)?;
+    for line in reader {
+        if let Some(envelope) = line?.envelope() {
+            shown.show(&envelope)?;
+        }
     }
     shown.finish()
 }
 
 async fn tail(common: &Common, agent: &Agent, id: Option<String>, filter: &Filter) -> Result<(), Failure> {
-    let mut reader = SessionReader::open(&path_of(common, agent, id)?)?;
+    let mut session = Follow::open(&path_of(common, agent, id)?)?;
     let interrupts = Interrupts::listen()?;
-    let abort = interrupts.guard();
+    let signal = interrupts.guard().signal();
     let mut shown = Shown::new(common, filter);
     loop {
-        while let Some(envelope) = reader.next() {
-            let envelope = envelope?;
-            shown.show(&envelope)?;
-            if envelope.kind == "axon:session:closed" {
-                shown.finish()?;
-            }
-        }
         tokio::select! {
-            () = tokio::time::sleep(POLL) => {}
-            () = abort.signal().cancelled() => return shown.finish(),
+            line = session.next() => {
+                let Some(envelope) = line?.envelope() else { continue };
+                shown.show(&envelope)?;
+                if envelope.kind == "axon:session:closed" {
+                    shown.finish()?;
+                }
+            }
+            () = signal.cancelled() => return shown.finish(),
         }
     }
 }
@@ -78,9 +96,9 @@ fn path_of(common: &Common, agent: &Agent, id: Option<String>) -> Result<PathBuf
     let dir = agent.sessions_dir();
     let id = match id.as_ref().or(common.session.as_ref()) {
         Some(id) => SessionId::parse(id)?,
-        None => log::last_session(&dir)?.ok_or_else(|| no_session(agent))?,
+        None => log::last_session(&dir).ok_or_else(|| no_session(agent))?,
     };
-    let path = id.path_in(&dir);
+    let path = log::session_path(&dir, &id);
     if !path.exists() {
         let message = format!("there is no session {id} in {}", dir.display());
         return Err(Failure::new(Exit::Usage, "SESSION_NOT_FOUND", message).hint("`axon log list` lists them"));

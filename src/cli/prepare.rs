@@ -2,7 +2,7 @@
 
 use std::{fs, sync::Arc};
 
-use axon_runtime::{Brain, Limits, Scope};
+use axon_runtime::{Brain, Scope};
 
 use super::{
     args::Common,
@@ -13,7 +13,7 @@ use crate::{
     agent::Agent,
     cognets::{self, Found},
     kernel::DryKernel,
-    policy::Nobody,
+    policy::Unattended,
     tools::Toolbox,
 };
 
@@ -21,7 +21,7 @@ pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;
     let mut report = Report { console: Console::stdout(), quiet: common.json.is_some() };
     report.good("axon.toml", "holds")?;
-    let scope = Toolbox::new(agent.policy()?, Arc::new(Nobody)).scope();
+    let scope = Toolbox::new(agent.policy()?, Arc::new(Unattended)).scope();
     report.good("policy", &format!("grants {}", granted(&scope)))?;
 
     let chosen = agent.cognet(common.cognet.as_deref())?;
@@ -50,13 +50,8 @@ pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
 /// Loads a cognet for real, with nothing behind its verbs.
 async fn check(agent: &Agent, found: &Found, scope: &Scope) -> Result<String, Failure> {
     let kernel = DryKernel::new(agent.base()?, scope.clone());
-    let limits = Limits {
-        memory_bytes: agent.config().cognet.memory_bytes(),
-        cpu: agent.config().cognet.cpu(),
-        ..Limits::default()
-    };
     let failed = |error| Failure::cognet(Exit::Usage, error);
-    let brain = Brain::load(&found.source, kernel, limits).await.map_err(failed)?;
+    let brain = Brain::load(&found.source, kernel, agent.brain_limits()).await.map_err(failed)?;
     let config = brain.config();
     let identity = format!("loads: {} {}, ABI {}", config.name, config.version, config.abi);
     brain.shutdown().await.map_err(failed)?;

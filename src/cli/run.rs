@@ -11,7 +11,7 @@ use super::{
 use crate::{
     agent::Agent,
     log::{self, SessionId},
-    policy::Nobody,
+    policy::Unattended,
     session::{Session, SessionOptions, WakeOutcome},
 };
 
@@ -61,7 +61,7 @@ pub(super) async fn open(common: &Common, agent: &Agent) -> Result<Session, Fail
         session: chosen_session(common, agent)?,
         cognet: common.cognet.clone(),
         engine: common.engine.clone(),
-        approver: std::sync::Arc::new(Nobody),
+        approver: std::sync::Arc::new(Unattended),
     };
     Ok(Session::open(agent, options).await?)
 }
@@ -69,7 +69,7 @@ pub(super) async fn open(common: &Common, agent: &Agent) -> Result<Session, Fail
 /// `--session`, or the last one for `--continue`, or none.
 pub(super) fn chosen_session(common: &Common, agent: &Agent) -> Result<Option<SessionId>, Failure> {
     if common.last {
-        let last = log::last_session(&agent.sessions_dir())?;
+        let last = log::last_session(&agent.sessions_dir());
         return last.map(Some).ok_or_else(|| no_session(agent));
     }
     match &common.session {

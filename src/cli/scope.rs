@@ -7,13 +7,13 @@ use axon_runtime::{Scope, ScopeModule};
 use super::{args::Common, console::Console, failure::Failure};
 use crate::{
     agent::Agent,
-    policy::Nobody,
+    policy::Unattended,
     tools::Toolbox,
 };
 
 pub(super) fn scope(common: &Common, dts: bool) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;
-    let scope = Toolbox::new(agent.policy()?, Arc::new(Nobody)).scope();
+    let scope = Toolbox::new(agent.policy()?, Arc::new(Unattended)).scope();
     let mut console = Console::stdout();
     if common.json.is_some() {
         let json = serde_json::to_string(&scope).map_err(std::io::Error::other)?;
