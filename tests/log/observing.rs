@@ -7,9 +7,8 @@ use crate::support::{Sessions, content, counted, seqs, telemetry, text};
 
 async fn next(observer: &mut Observer) -> Arc<Envelope> {
     loop {
-        match observer.next().await.expect("the session goes on") {
-            Ok(envelope) => return envelope,
-            Err(Lagged { .. }) => {}
+        if let Ok(envelope) = observer.next().await.expect("the session goes on") {
+            return envelope;
         }
     }
 }
