@@ -17,3 +17,6 @@ pub use template::{default_toml, new_agent_toml};
 
 /// The name of the configuration file in an agent folder.
 pub const CONFIG_FILE: &str = "axon.toml";
+
+#[cfg(test)]
+mod tests;

@@ -42,11 +42,12 @@ impl Iterator for Entries {
     type Item = Result<Entry, LogError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.batch.is_empty() && !self.failed {
-            if let Err(error) = self.fill() {
-                self.failed = true;
-                return Some(Err(error));
-            }
+        if self.batch.is_empty()
+            && !self.failed
+            && let Err(error) = self.fill()
+        {
+            self.failed = true;
+            return Some(Err(error));
         }
         self.batch.pop_front().map(Ok)
     }
