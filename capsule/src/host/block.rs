@@ -8,7 +8,7 @@ use std::{
 
 use deno_core::{PollEventLoopOptions, error::JsError, v8};
 use rustix::time::{ClockId, clock_gettime};
-use tokio::sync::mpsc;
+use tokio::{runtime::Runtime, sync::mpsc};
 
 use super::{
     clocks::Pause,
@@ -30,6 +30,7 @@ const STACK_IN_USE_BYTES: usize = 2 << 20;
 
 /// Runs the block to its end and reports it. The isolate is of no use afterwards.
 pub fn run(
+    executor: &Runtime,
     isolate: &mut Isolate,
     control: &Arc<RunControl>,
     request: &RunRequest,
@@ -37,8 +38,8 @@ pub fn run(
 ) {
     let cpu_before = thread_cpu();
     isolate.let_to(control);
-    let settled =
-        start(isolate, request, control.host().limits.max_output_bytes).and_then(|()| drive(isolate, control, events));
+    let settled = start(isolate, request, control.host().limits.max_output_bytes)
+        .and_then(|()| drive(executor, isolate, control, events));
     control.set_cpu(thread_cpu().saturating_sub(cpu_before));
     if !control.terminated() {
         isolate.sample_heap();
@@ -50,15 +51,16 @@ pub fn run(
 fn start(isolate: &mut Isolate, request: &RunRequest, value_room: usize) -> Result<(), Settled> {
     let erased = source::erase(&request.source, ISOLATE_STACK_BYTES - STACK_IN_USE_BYTES)
         .map_err(|error| source_error(&error, &request.namespaces))?;
-    isolate.set_source_map(erased.source_map);
+    let hint = scope_hint(&request.namespaces);
+    isolate.set_block(erased.source_map, hint.clone());
     let block = isolate.runtime.execute_script(SOURCE_NAME, erased.code).map_err(|error| engine_error(&error))?;
     let namespaces = namespaces_json(&request.namespaces);
     deno_core::scope!(scope, &mut isolate.runtime);
     let block = v8::Local::new(scope, block);
     let room = v8::Number::new(scope, value_room as f64);
-    let namespaces = v8::String::new(scope, &namespaces).map(v8::Local::<v8::Value>::from);
-    let called = namespaces
-        .and_then(|namespaces| call(scope, &isolate.front.prepare, &[namespaces]))
+    let called = v8::String::new(scope, &namespaces)
+        .zip(v8::String::new(scope, &hint))
+        .and_then(|(namespaces, hint)| call(scope, &isolate.front.prepare, &[namespaces.into(), hint.into()]))
         .and_then(|()| call(scope, &isolate.front.run, &[block, room.into()]));
     // The front catches what a block throws: only a termination gets here.
     called.ok_or(Settled::Value(None))
@@ -66,17 +68,13 @@ fn start(isolate: &mut Isolate, request: &RunRequest, value_room: usize) -> Resu
 
 /// Polls the isolate's event loop until the block has settled or is stopped.
 fn drive(
+    executor: &Runtime,
     isolate: &mut Isolate,
     control: &Arc<RunControl>,
     events: &mut mpsc::UnboundedReceiver<Event>,
 ) -> Result<Settled, Settled> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Settled::Error {
-        message: format!("the capsule has no event loop for the block: {error}"),
-        code: None,
-    })?;
     let mut pause: Option<Pause<'_>> = None;
-    runtime.block_on(std::future::poll_fn(|cx| {
+    executor.block_on(std::future::poll_fn(|cx| {
         drop(pause.take());
         control.waker.register(cx.waker());
         let polled = poll(isolate, control, events, cx);
@@ -186,14 +184,20 @@ fn namespaces_json(namespaces: &[Namespace]) -> String {
     serde_json::Value::Array(list.collect()).to_string()
 }
 
+/// What a block can use instead of modules, in words for the model.
+fn scope_hint(namespaces: &[Namespace]) -> String {
+    let names: Vec<&str> = namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
+    match names.as_slice() {
+        [] => "No tool namespaces are in scope.".to_owned(),
+        names => format!("Tool namespaces in scope: {}.", names.join(", ")),
+    }
+}
+
 fn source_error(error: &SourceError, namespaces: &[Namespace]) -> Settled {
     let mut message = error.to_string();
     if matches!(error, SourceError::Import { .. }) {
-        let names: Vec<&str> = namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
-        message.push_str(&match names.as_slice() {
-            [] => "\nNo tool namespaces are in scope.".to_owned(),
-            names => format!("\nTool namespaces in scope: {}.", names.join(", ")),
-        });
+        message.push('\n');
+        message.push_str(&scope_hint(namespaces));
     }
     Settled::Error { message, code: None }
 }

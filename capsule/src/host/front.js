@@ -216,7 +216,7 @@
 
   // ---------------------------------------------------------------- tools
 
-  let namespaces = [];
+  let scopeHint = "";
   const pending = new SafeMap();
   let drained = null;
 
@@ -362,7 +362,8 @@
       if (isArray) {
         if (key !== String(elements)) throw NOT_JSON;
         elements++;
-        ArrayPrototypePush(parts, toJson(property.value, ancestors, budget));
+        const element = property.value === undefined ? null : property.value;
+        ArrayPrototypePush(parts, toJson(element, ancestors, budget));
         continue;
       }
       if (property.value === undefined) continue;
@@ -432,24 +433,16 @@
     return text;
   }
 
-  function scopeHint() {
-    const names = [];
-    for (let i = 0; i < namespaces.length; i++) ArrayPrototypePush(names, namespaces[i].name);
-    return names.length === 0
-      ? "No tool namespaces are in scope."
-      : `Tool namespaces in scope: ${ArrayPrototypeJoin(names, ", ")}.`;
-  }
-
   function hint(error, message) {
     const match = core.isNativeError(error) && error.name === "ReferenceError"
       ? RegExpPrototypeExec(UNKNOWN_NAME, message)
       : null;
     if (match === null) return "";
     const name = match[1];
-    if (name === "require") return `\nModules cannot be loaded here. ${scopeHint()}`;
+    if (name === "require") return `\nModules cannot be loaded here. ${scopeHint}`;
     const candidates = ObjectGetOwnPropertyNames(globalThis);
     const near = nearest(name, candidates);
-    return (near === null ? "\n" : `\nDid you mean ${near}? `) + scopeHint();
+    return (near === null ? "\n" : `\nDid you mean ${near}? `) + scopeHint;
   }
 
   function settleError(prefix, error) {
@@ -473,9 +466,10 @@
 
   // ---------------------------------------------------------------- the run
 
-  // Called by the host with the tools in scope, before the block's code.
-  function prepare(json) {
-    namespaces = JSONParse(json);
+  // Called by the host with the tools in scope, and that in words, before the block's code.
+  function prepare(json, hint) {
+    scopeHint = hint;
+    const namespaces = JSONParse(json);
     for (let i = 0; i < namespaces.length; i++) installNamespace(namespaces[i]);
   }
 

@@ -93,8 +93,10 @@ impl Isolate {
         self.op_state().borrow_mut().put(state);
     }
 
-    pub fn set_source_map(&self, source_map: String) {
-        let _ = self.loader.source_map.set(source_map.into_bytes());
+    /// Tells the loader of the block's positions and of what it can use instead of modules.
+    pub fn set_block(&self, source_map: String, scope_hint: String) {
+        // An isolate serves one block, so the cell is empty.
+        let _ = self.loader.block.set(LoaderBlock { source_map: source_map.into_bytes(), scope_hint });
     }
 
     pub fn op_state(&self) -> Rc<RefCell<OpState>> {
@@ -146,12 +148,24 @@ impl Front {
 /// Loads nothing; knows the block's source map.
 #[derive(Default)]
 struct Loader {
-    source_map: OnceCell<Vec<u8>>,
+    block: OnceCell<LoaderBlock>,
+}
+
+struct LoaderBlock {
+    source_map: Vec<u8>,
+    scope_hint: String,
+}
+
+impl Loader {
+    fn refuse(&self, specifier: &str) -> JsErrorBox {
+        let hint = self.block.get().map_or("", |block| block.scope_hint.as_str());
+        JsErrorBox::type_error(format!("modules cannot be imported here ({specifier:?}). {hint}"))
+    }
 }
 
 impl ModuleLoader for Loader {
     fn resolve(&self, specifier: &str, _referrer: &str, _kind: ResolutionKind) -> ModuleResolveResponse {
-        Err(no_modules(specifier))
+        Err(self.refuse(specifier))
     }
 
     fn load(
@@ -160,16 +174,14 @@ impl ModuleLoader for Loader {
         _referrer: Option<&ModuleLoadReferrer>,
         _options: ModuleLoadOptions,
     ) -> ModuleLoadResponse {
-        ModuleLoadResponse::Sync(Err(no_modules(specifier.as_str())))
+        ModuleLoadResponse::Sync(Err(self.refuse(specifier.as_str())))
     }
 
     fn get_source_map(&self, file_name: &str) -> Option<Cow<'_, [u8]>> {
-        if file_name == SOURCE_NAME { self.source_map.get().map(|map| Cow::Borrowed(map.as_slice())) } else { None }
+        if file_name == SOURCE_NAME {
+            self.block.get().map(|block| Cow::Borrowed(block.source_map.as_slice()))
+        } else {
+            None
+        }
     }
-}
-
-fn no_modules(specifier: &str) -> JsErrorBox {
-    JsErrorBox::type_error(format!(
-        "modules cannot be imported here ({specifier:?}): use the globals and the tool namespaces in scope"
-    ))
 }

@@ -91,9 +91,15 @@ impl Pool {
 
 /// The body of an isolate's thread.
 fn serve_one(host: &Arc<Host>) {
+    // Without isolates the process is of no use; the kernel learns why from its standard error.
+    let executor = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(executor) => executor,
+        Err(error) => host.fail(&format!("no event loop: {error}")),
+    };
+    // The engine posts its delayed tasks to the executor that it was made in.
+    let _entered = executor.enter();
     let mut isolate = match Isolate::new(host.limits.memory_bytes) {
         Ok(isolate) => isolate,
-        // Without isolates the process is of no use; the kernel learns why from its standard error.
         Err(error) => host.fail(&format!("no isolate: {error}")),
     };
     let Some(Job { request, ticket, mut events }) = host.pool.check_in() else { return };
@@ -110,6 +116,6 @@ fn serve_one(host: &Arc<Host>) {
     host.watchdog.watch(Arc::clone(&control));
     ticket.admit(&control);
     super::oom::guard(&control);
-    block::run(&mut isolate, &control, &request, &mut events);
+    block::run(&executor, &mut isolate, &control, &request, &mut events);
     host.forget(run);
 }
