@@ -7,17 +7,17 @@
 
 mod agent;
 mod cognets;
-mod config;
-mod engine;
 mod kernel;
-mod log;
-mod policy;
 mod session;
-mod store;
 mod text;
-mod tools;
 
 pub mod cli;
+pub mod config;
+pub mod engine;
+pub mod log;
+pub mod policy;
+pub mod store;
+pub mod tools;
 
 pub use agent::{Agent, AgentError};
 pub use cognets::{BUNDLED, BundledCognet, CognetLookupError, Found};

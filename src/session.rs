@@ -86,7 +86,7 @@ impl Workbench {
         approver: Arc<dyn Approver>,
     ) -> Result<Self, OpenError> {
         let policy = agent.policy()?;
-        let id = session.unwrap_or_default();
+        let id = session.unwrap_or_else(SessionId::new);
         let (log, _) = SessionLog::open(&agent.sessions_dir(), id, agent.name(), agent.config().session.fsync)?;
         // Opening has written one line.
         let opened_after = log.last_seq().and_then(|opening| opening.checked_sub(1));

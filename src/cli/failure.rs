@@ -6,7 +6,7 @@ use std::{
 };
 
 use anstyle::Style;
-use axon_runtime::CognetError;
+use axon_runtime::{CognetError, VerbError};
 use serde_json::json;
 
 use super::console::{BOLD, CYAN, RED};
@@ -148,6 +148,12 @@ impl From<LogError> for Failure {
             _ => Exit::Failed,
         };
         Self::new(exit, error.code(), error.to_string())
+    }
+}
+
+impl From<VerbError> for Failure {
+    fn from(error: VerbError) -> Self {
+        Self::new(Exit::Failed, error.code, error.message)
     }
 }
 
