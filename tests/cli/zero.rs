@@ -105,7 +105,7 @@ fn any_split_of_the_deltas_leaves_the_same_entries() {
         let ran = agent.run(&["run", "go"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let entries = normalised(&agent.entries());
-        assert!(entries.iter().any(|entry| entry["type"] == "cognet:action:result" && entry["content"] == "19"), "{entries:#?}");
+        assert!(entries.iter().any(|entry| entry["type"] == "cognet:action:result" && entry["content"] == "17"), "{entries:#?}");
         match &expected {
             None => expected = Some(entries),
             Some(expected) => assert_eq!(&entries, expected, "in chunks of {chunk}"),
