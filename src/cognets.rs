@@ -164,7 +164,9 @@ fn bundled(bare: &str) -> Option<Found> {
 fn not_found(folder: &Path, name: &str) -> CognetLookupError {
     let mut known: Vec<String> = installed(folder).unwrap_or_default().into_iter().map(|found| found.name).collect();
     known.extend(BUNDLED.iter().map(|cognet| format!("{BUNDLED_PREFIX}{}", cognet.name)));
-    let nearest = crate::text::nearest(name, known.iter().map(String::as_str));
+    let bare = |name: &str| name.strip_prefix(BUNDLED_PREFIX).unwrap_or(name).to_owned();
+    let wanted = bare(name);
+    let nearest = known.iter().find(|known| crate::text::nearest(&wanted, [bare(known).as_str()]).is_some());
     let hint = match nearest {
         Some(nearest) => format!("did you mean {nearest:?}? there are {}", known.join(", ")),
         None => format!("there are {}", known.join(", ")),
