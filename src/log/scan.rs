@@ -71,7 +71,6 @@ struct EnvelopeHead<'a> {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct ContextHead<'a> {
     #[serde(borrow, rename = "agentId")]
     _agent_id: Cow<'a, str>,

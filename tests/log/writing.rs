@@ -190,7 +190,10 @@ async fn a_closed_session_takes_nothing_more_and_can_be_resumed() {
     other.emit(telemetry(2));
     assert!(matches!(other.clone().close().await, Err(LogError::Closed { .. })));
     let again = sessions.open();
+    // The old handle is nobody's writer any more: dropping it must not take the new one's place.
     drop(other);
+    let refused = SessionLog::open(sessions.dir(), id(), "agent", Fsync::Wake).err().unwrap();
+    assert!(refused.to_string().contains("held by this process"), "{refused}");
     again.append(text("on")).unwrap();
     let kinds: Vec<_> = sessions.envelopes().into_iter().map(|envelope| envelope.kind).collect();
     assert_eq!(
@@ -214,6 +217,18 @@ async fn commits_settle_under_every_policy() {
         log.sync().await.unwrap();
         log.close().await.unwrap();
         assert_eq!(seqs(&sessions.envelopes()), counted(52));
+    }
+}
+
+#[test]
+fn a_session_that_could_not_be_opened_is_not_held() {
+    let sessions = Sessions::new();
+    fs::write(sessions.path(), "oops\noops\n").unwrap();
+    // While others fork, a copy of the descriptor lives on for a moment in their children.
+    let forking = thread::spawn(|| (0..50).for_each(|_| drop(std::process::Command::new("true").status())));
+    while !forking.is_finished() {
+        let error = SessionLog::open(sessions.dir(), id(), "agent", Fsync::Wake).err().unwrap();
+        assert_eq!(error.code(), "LOG_CORRUPT");
     }
 }
 
