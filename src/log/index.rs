@@ -33,22 +33,23 @@ pub(super) struct Index {
     lines: Vec<LineRef>,
     /// Positions in `lines`.
     entries: Vec<u32>,
-    /// The newest entry of each type: positions in `lines`.
+    /// The newest line of each type: positions in `lines`.
     newest: HashMap<Box<str>, u32>,
 }
 
 impl Index {
-    /// `kind` is asked for entries only.
+    /// The writer leaves `kind` empty for telemetry, which nobody looks up while it runs.
     pub fn push(&mut self, line: LineRef, kind: &str) {
         let position = self.lines.len() as u32;
         self.lines.push(line);
         if line.class == LineClass::Entry {
             self.entries.push(position);
-            match self.newest.get_mut(kind) {
-                Some(newest) => *newest = position,
-                None => {
-                    self.newest.insert(kind.into(), position);
-                }
+        }
+        match self.newest.get_mut(kind) {
+            Some(newest) => *newest = position,
+            None if kind.is_empty() => {}
+            None => {
+                self.newest.insert(kind.into(), position);
             }
         }
     }

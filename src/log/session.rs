@@ -6,8 +6,8 @@ use axon_runtime::Entry;
 use serde_json::{Value, json};
 
 use super::{
-    Entries, Envelope, Event, Fsync, LogError, Observer, Opened, SessionId, entries, file::sync_dir, keeper::Keeper,
-    listing::session_path, lock::LockedFile, open, writer::Shared,
+    Entries, Envelope, Event, Fsync, LogError, Observer, Opened, SessionId, entries, file::sync_dir,
+    index::LineClass, keeper::Keeper, listing::session_path, lock::LockedFile, open, writer::Shared,
 };
 
 /// An open session, the only writer of its file. Clones are handles of the same session; it is released with
@@ -124,11 +124,18 @@ impl SessionLog {
     pub fn latest(&self, kind: &str) -> Result<Option<Entry>, LogError> {
         let line = {
             let index = self.shared().index();
-            index.newest(kind).map(|position| (position, index.lines()[position as usize]))
+            let newest = index.newest(kind).map(|position| (position, index.lines()[position as usize]));
+            newest.filter(|(_, line)| line.class == LineClass::Entry)
         };
         let mut newest = None;
         entries::read(self.shared(), line.as_slice(), |entry| newest = Some(entry))?;
         Ok(newest)
+    }
+
+    /// The seq of the newest line of a type: of an entry, or of telemetry that was there when the session was opened.
+    pub fn newest_seq(&self, kind: &str) -> Option<u64> {
+        let index = self.shared().index();
+        index.newest(kind).map(|position| index.lines()[position as usize].seq)
     }
 
     /// The seq of the newest line in the file.
