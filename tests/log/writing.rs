@@ -149,6 +149,21 @@ fn large_and_odd_contents_come_back_as_they_were() {
 }
 
 #[test]
+fn an_event_that_could_not_be_read_again_is_refused_and_costs_no_seq() {
+    let sessions = Sessions::new();
+    let log = sessions.open();
+    let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    log.append(Event::new("stimulus:field", nested(126))).unwrap();
+    let error = log.append(Event::new("stimulus:field", nested(127))).unwrap_err();
+    assert_eq!(error.code(), "LOG_EVENT_TOO_DEEP");
+    log.emit(Event::new("cognet:log:info", nested(500)));
+    assert_eq!(log.append(text("on")).unwrap().time.seq, 2);
+    assert_eq!(log.entries_after(None).unwrap()[0].data, nested(126));
+    drop(log);
+    assert_eq!(sessions.open().entries_after(None).unwrap().len(), 2);
+}
+
+#[test]
 fn a_resumed_session_goes_on_where_it_ended() {
     let sessions = Sessions::new();
     for opening in 0..5 {
