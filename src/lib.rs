@@ -7,6 +7,7 @@
 
 mod agent;
 mod cognets;
+mod json;
 mod kernel;
 mod session;
 mod text;

@@ -15,6 +15,8 @@ use std::{
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::json::{MAX_NESTING, nests_deeper_than};
+
 /// The longest key, in bytes.
 pub const MAX_KEY_BYTES: usize = 512;
 
@@ -36,6 +38,8 @@ pub enum StoreError {
     KeyInvalid { start: String, bytes: usize },
     #[error("the value of {key:?} is more than {MAX_VALUE_BYTES} bytes of JSON; split it over several keys")]
     ValueTooLarge { key: String },
+    #[error("the value of {key:?} nests lists and objects deeper than {MAX_NESTING} levels; flatten it")]
+    ValueTooDeep { key: String },
     #[error("the value of {key:?} could not be kept in {}: {cause}", dir.display())]
     Io { key: String, dir: PathBuf, cause: Arc<io::Error> },
 }
@@ -45,7 +49,7 @@ impl StoreError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::KeyInvalid { .. } => "STORE_KEY_INVALID",
-            Self::ValueTooLarge { .. } => "STORE_VALUE_TOO_LARGE",
+            Self::ValueTooLarge { .. } | Self::ValueTooDeep { .. } => "STORE_VALUE_TOO_LARGE",
             Self::Io { .. } => "STORE_IO",
         }
     }
@@ -85,6 +89,10 @@ impl Store {
         let path = self.path(key)?;
         let failed =
             |cause: io::Error| StoreError::Io { key: key.to_owned(), dir: self.dir.clone(), cause: Arc::new(cause) };
+        // It could not be read again.
+        if nests_deeper_than(&value, MAX_NESTING) {
+            return Err(StoreError::ValueTooDeep { key: key.to_owned() });
+        }
         let mut json = Limited(Vec::new());
         serde_json::to_writer(&mut json, &value).map_err(|_| StoreError::ValueTooLarge { key: key.to_owned() })?;
         let dir = self.dir.clone();
@@ -226,6 +234,17 @@ mod tests {
         assert_eq!(error.code(), "STORE_VALUE_TOO_LARGE");
         assert_eq!(store.get("k").unwrap(), Some(json!("new")));
         store.set("k", json!("x".repeat(MAX_VALUE_BYTES - 2))).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_value_that_could_not_be_read_again_is_refused() {
+        let (_dir, store) = store();
+        let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        store.set("k", nested(MAX_NESTING)).await.unwrap();
+        assert_eq!(store.get("k").unwrap(), Some(nested(MAX_NESTING)));
+        let error = store.set("k", nested(MAX_NESTING + 1)).await.unwrap_err();
+        assert_eq!(error.code(), "STORE_VALUE_TOO_LARGE");
+        assert_eq!(store.get("k").unwrap(), Some(nested(MAX_NESTING)));
     }
 
     #[tokio::test]

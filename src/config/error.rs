@@ -6,6 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use toml::de::{DeTable, DeValue};
+
+use super::CONFIG_FILE;
+
 /// Why a configuration cannot be used: everything that is wrong with the file, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -34,12 +38,39 @@ pub struct Place {
 }
 
 impl ConfigError {
+    /// A mistake that only shows when the configuration is used: it is told at the value of `keys` (`["policy", "fs",
+    /// "read"]`), or at `item` in that list.
+    pub fn at(agent_dir: &Path, keys: &[&str], item: Option<&str>, message: String) -> Self {
+        let path = agent_dir.join(CONFIG_FILE);
+        let source = std::fs::read_to_string(&path).unwrap_or_default();
+        let place = find(&source, keys, item).map(|span| Place::of(&source, span));
+        Self { path, problems: vec![Problem { place, message, help: None }] }
+    }
+
     pub(super) fn whole(path: &Path, message: String) -> Self {
         Self { path: path.to_owned(), problems: vec![Problem { place: None, message, help: None }] }
     }
 }
 
 impl std::error::Error for ConfigError {}
+
+fn find(source: &str, keys: &[&str], item: Option<&str>) -> Option<Range<usize>> {
+    let root = DeTable::parse(source).ok()?;
+    let (last, tables) = keys.split_last()?;
+    let mut table = root.get_ref();
+    for key in tables {
+        let DeValue::Table(inner) = table.get(*key)?.get_ref() else { return None };
+        table = inner;
+    }
+    let value = table.get(*last)?;
+    let among = match value.get_ref() {
+        DeValue::Array(items) => {
+            items.iter().find(|value| value.get_ref().as_str().is_some() && value.get_ref().as_str() == item)
+        }
+        _ => None,
+    };
+    Some(among.unwrap_or(value).span())
+}
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

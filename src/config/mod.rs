@@ -8,7 +8,7 @@ mod section;
 mod template;
 
 pub use dotenv::{DotenvError, read_dotenv};
-pub use error::{ConfigError, Problem};
+pub use error::{ConfigError, Place, Problem};
 pub use schema::{
     AgentConfig, CapsuleConfig, CognetConfig, Config, EngineConfig, EngineTimeouts, FsPolicy, PolicyConfig, Price,
     Provider, Rule, SessionConfig, ToolGrants,

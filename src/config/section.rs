@@ -14,6 +14,7 @@ use super::{
     error::{Place, Problem},
     schema::Words,
 };
+use crate::text::nearest;
 
 /// The mistakes found so far.
 pub(super) struct Problems<'s> {
@@ -264,16 +265,9 @@ fn wrong_type(path: &str, wanted: &str, value: &Value<'_>, problems: &mut Proble
 
 /// The nearest of the accepted words, if one is near, and all of them.
 fn suggest(given: &str, accepted: &[&str], what: &str) -> String {
-    /// Below this similarity (0 to 1) two words have little to do with each other.
-    const NEAR: f64 = 0.75;
-    let near = accepted
-        .iter()
-        .map(|word| (strsim::jaro_winkler(given, word), word))
-        .filter(|(similarity, _)| *similarity >= NEAR)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
     let all = accepted.join(", ");
-    match near {
-        Some((_, word)) => format!("did you mean `{word}`? {what}: {all}"),
+    match nearest(given, accepted.iter().copied()) {
+        Some(word) => format!("did you mean `{word}`? {what}: {all}"),
         None => format!("{what}: {all}"),
     }
 }

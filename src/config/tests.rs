@@ -242,3 +242,16 @@ fn columns_count_characters() {
     let text = fails("agent = { name = \"äöü\", nme = 1 }");
     assert!(text.contains("axon.toml:1:25: unknown key `nme` in [agent]"), "{text}");
 }
+
+#[test]
+fn a_mistake_that_shows_later_is_told_at_its_place() {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join(CONFIG_FILE), "[policy.fs]\nread = [\".\",\n  \"wrok\"]\n").unwrap();
+    let at = |keys: &[&str], item| {
+        let error = ConfigError::at(dir.path(), keys, item, "no such folder".into());
+        error.problems[0].place.clone().map(|place| (place.line, place.column, place.width))
+    };
+    assert_eq!(at(&["policy", "fs", "read"], Some("wrok")), Some((3, 3, 6)));
+    assert_eq!(at(&["policy", "fs", "read"], None), Some((2, 8, 5)));
+    assert_eq!(at(&["policy", "run"], Some("git")), None);
+}

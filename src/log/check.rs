@@ -12,9 +12,9 @@ use uuid::Uuid;
 
 use super::{
     Context, ENVELOPE_VERSION, Envelope, LogError, SessionId, Time,
-    file::{Lines, beside, read_exact_at, sync_dir},
+    file::{Lines, beside, sync_dir},
     lock::LockedFile,
-    open::keep_aside,
+    open::{keep_aside, keep_torn},
     scan::{self, Order, REPAIRED, Sequence},
     writer::now_ms,
 };
@@ -119,8 +119,6 @@ fn repair_held(file: &File, path: &Path, session: &SessionId) -> Result<Repair, 
     repair.moved = bad.len() as u64;
 
     let end = report.bytes - report.torn_bytes;
-    let mut torn = vec![0; report.torn_bytes as usize];
-    read_exact_at(file, &mut torn, end).map_err(|cause| LogError::io("read", path, cause))?;
     let fresh = beside(path, "repair");
     let moved = write_good(file, path, &fresh, end, &bad, |context| Envelope {
         v: ENVELOPE_VERSION,
@@ -140,11 +138,8 @@ fn repair_held(file: &File, path: &Path, session: &SessionId) -> Result<Repair, 
     if !moved.is_empty() {
         keep_aside(&beside(path, "bad"), &moved)?;
     }
-    if !torn.is_empty() {
-        if !torn.ends_with(b"\n") {
-            torn.push(b'\n');
-        }
-        keep_aside(&beside(path, "torn"), &torn)?;
+    if report.torn_bytes > 0 {
+        keep_torn(file, path, end, report.torn_bytes)?;
     }
     fs::rename(&fresh, path).map_err(|cause| LogError::io("replace", path, cause))?;
     if let Some(dir) = path.parent() {

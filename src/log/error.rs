@@ -35,6 +35,9 @@ pub enum LogError {
     #[error("an event `{kind}` of {bytes} bytes is too large for the log: at most {limit} bytes")]
     TooLarge { kind: String, bytes: usize, limit: usize },
 
+    #[error("an event `{kind}` nests lists and objects too deeply for the log: at most {limit} levels")]
+    TooDeep { kind: String, limit: usize },
+
     /// A write or a sync failed. The session takes nothing more; what was acknowledged before is in the file.
     #[error(
         "session {session} cannot go on: writing {} failed: {cause}. What was acknowledged before is kept; remove the \
@@ -59,6 +62,7 @@ impl LogError {
             Self::NotFound { .. } => "SESSION_NOT_FOUND",
             Self::Corrupt { .. } => "LOG_CORRUPT",
             Self::TooLarge { .. } => "LOG_EVENT_TOO_LARGE",
+            Self::TooDeep { .. } => "LOG_EVENT_TOO_DEEP",
             Self::Broken { .. } => "LOG_WRITE_FAILED",
             Self::Closed { .. } => "LOG_CLOSED",
             Self::Io { .. } => "LOG_IO",

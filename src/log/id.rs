@@ -16,7 +16,6 @@ pub struct SessionId(String);
 
 impl SessionId {
     /// A new name, unique and sorted by the time of its making (UUID v7).
-    #[expect(clippy::new_without_default, reason = "a default that differs each time would surprise")]
     pub fn new() -> Self {
         Self(Uuid::now_v7().to_string())
     }
@@ -44,6 +43,12 @@ impl SessionId {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl Default for SessionId {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

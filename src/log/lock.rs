@@ -7,6 +7,7 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use super::{
@@ -19,6 +20,7 @@ use super::{
 pub(super) struct LockedFile {
     pub file: File,
     pid_path: PathBuf,
+    released: AtomicBool,
 }
 
 impl LockedFile {
@@ -35,7 +37,7 @@ impl LockedFile {
             }
             // A repair may have put another file in its place between the two calls.
             if still_at(&file, path) {
-                let locked = Self { file, pid_path: beside(path, "pid") };
+                let locked = Self { file, pid_path: beside(path, "pid"), released: AtomicBool::new(false) };
                 if fs::write(&locked.pid_path, std::process::id().to_string()).is_err() {
                     // No name is better than that of an earlier holder.
                     let _ = fs::remove_file(&locked.pid_path);
@@ -47,9 +49,19 @@ impl LockedFile {
 
     /// Lets others write the session. The file stays readable.
     pub fn release(&self) {
-        // Both are for others' sake: closing the file frees the lock anyway, and a stale pid is overwritten.
+        if self.released.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // Closing alone would not do: a child that is just being forked holds a copy of the descriptor. Both calls are
+        // for others' sake, a failure changes nothing for the session.
         let _ = fs::remove_file(&self.pid_path);
         let _ = self.file.unlock();
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 

@@ -89,13 +89,18 @@ pub(super) fn cut_torn(file: &File, path: &Path, scan: &Scanned) -> Result<(), L
     if scan.torn_bytes == 0 {
         return Ok(());
     }
-    let mut torn = vec![0; scan.torn_bytes as usize];
-    read_exact_at(file, &mut torn, scan.end).map_err(|cause| LogError::io("read", path, cause))?;
+    keep_torn(file, path, scan.end, scan.torn_bytes)?;
+    file.set_len(scan.end).and_then(|()| file.sync_all()).map_err(|cause| LogError::io("cut", path, cause))
+}
+
+/// Copies the torn bytes at `start` to `<file>.torn`, ended by a newline.
+pub(super) fn keep_torn(file: &File, path: &Path, start: u64, bytes: u64) -> Result<(), LogError> {
+    let mut torn = vec![0; bytes as usize];
+    read_exact_at(file, &mut torn, start).map_err(|cause| LogError::io("read", path, cause))?;
     if !torn.ends_with(b"\n") {
         torn.push(b'\n');
     }
-    keep_aside(&beside(path, "torn"), &torn)?;
-    file.set_len(scan.end).and_then(|()| file.sync_all()).map_err(|cause| LogError::io("cut", path, cause))
+    keep_aside(&beside(path, "torn"), &torn)
 }
 
 /// Adds lines to a file beside the session's, durably.

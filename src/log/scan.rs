@@ -1,8 +1,8 @@
 //! What must be known of a line before anybody asks for its content.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
 use super::{ENVELOPE_VERSION, Time, is_entry_type};
@@ -67,11 +67,10 @@ struct EnvelopeHead<'a> {
     #[serde(borrow, rename = "context")]
     _context: ContextHead<'a>,
     #[serde(default, rename = "data")]
-    _data: IgnoredAny,
+    _data: Checked,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct ContextHead<'a> {
     #[serde(borrow, rename = "agentId")]
     _agent_id: Cow<'a, str>,
@@ -81,6 +80,58 @@ struct ContextHead<'a> {
     _run_id: Option<Cow<'a, str>>,
     #[serde(borrow, default, rename = "spanId")]
     _span_id: Option<Cow<'a, str>>,
+}
+
+/// Any JSON, checked as strictly as if it were built: what passes here can be read as an envelope later.
+#[derive(Default)]
+struct Checked;
+
+impl<'de> Deserialize<'de> for Checked {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> de::Visitor<'de> for Checked {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        while members.next_entry::<Self, Self>()?.is_some() {}
+        Ok(self)
+    }
 }
 
 fn foreign(text: &str) -> Option<Head<'static>> {
@@ -157,6 +208,8 @@ pub(super) fn repaired_gaps(line: &[u8]) -> Vec<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const CONTEXT: &str = r#""context":{"agentId":"a","sessionId":"s"}"#;
@@ -193,6 +246,33 @@ mod tests {
         assert!(head(&[0; 64]).is_err());
         assert!(head(b"{\"v\":1}").is_err());
         assert!(head(b"[]").is_err());
+    }
+
+    #[test]
+    fn what_could_not_be_read_later_is_seen_at_once() {
+        let deep = format!("\"data\":{}{}", "[".repeat(127), "]".repeat(127));
+        for data in ["\"data\":\"\\ud800\"", "\"data\":1e999", "\"data\":{\"\\udfff\":1}", &deep] {
+            assert!(head(line(data).as_bytes()).is_err(), "{data}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_passes_exactly_if_it_can_be_read_as_an_envelope(
+            at in any::<prop::sample::Index>(),
+            with in prop_oneof![any::<u8>().prop_map(|byte| vec![byte]), "[0-9{}\\[\\]\",:eE.u\\\\-]{0,3}".prop_map(String::into_bytes)],
+            data in r#"\{"a":(-?[0-9]{1,30}|"(\\u[0-9a-fd]{4}|x){0,3}"|\[\[1e-?[0-9]{1,3}\]\])\}"#,
+        ) {
+            let mut bytes = line(&format!("\"data\":{data}")).into_bytes();
+            let at = at.index(bytes.len());
+            bytes.splice(at..=at, with);
+            let read = serde_json::from_slice::<crate::log::Envelope>(&bytes);
+            match head(&bytes) {
+                Ok(Head::Known { time, .. }) => prop_assert_eq!(read.map(|read| read.time).ok(), Some(time)),
+                Ok(Head::Foreign { .. }) => {}
+                Err(_) => prop_assert!(read.is_err()),
+            }
+        }
     }
 
     #[test]

@@ -6,8 +6,8 @@ use axon_runtime::Entry;
 use serde_json::{Value, json};
 
 use super::{
-    Entries, Envelope, Event, Fsync, LogError, Observer, Opened, SessionId, entries, file::sync_dir,
-    index::LineClass, keeper::Keeper, listing::session_path, lock::LockedFile, open, writer::Shared,
+    Entries, Envelope, Event, Fsync, LogError, Observer, Opened, SessionId, entries, file::sync_dir, index::LineClass,
+    keeper::Keeper, listing::session_path, lock::LockedFile, open, writer::Shared,
 };
 
 /// An open session, the only writer of its file. Clones are handles of the same session; it is released with
@@ -65,7 +65,8 @@ impl SessionLog {
     /// [`SessionLog::commit`]'s matter.
     ///
     /// # Errors
-    /// [`LogError::Broken`] when the write fails, and from then on; [`LogError::Closed`]; [`LogError::TooLarge`].
+    /// [`LogError::Broken`] when the write fails, and from then on; [`LogError::Closed`]; [`LogError::TooLarge`];
+    /// [`LogError::TooDeep`].
     pub fn append(&self, event: Event) -> Result<Arc<Envelope>, LogError> {
         self.shared().append(event)
     }

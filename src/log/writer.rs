@@ -24,9 +24,13 @@ use super::{
     observer::Live,
     open::Scanned,
 };
+use crate::json::{MAX_NESTING, nests_deeper_than};
 
 /// Queued telemetry beyond this is written by whoever adds to it, so that it cannot grow without end. In bytes.
 const QUEUE_BYTES: usize = 256 * 1024;
+
+/// The envelope is a level itself.
+const MAX_DATA_NESTING: usize = MAX_NESTING - 1;
 
 /// What the handles, the observers and the keeper of an open session share.
 pub(super) struct Shared {
@@ -180,6 +184,10 @@ impl Shared {
     /// Gives the event its place. Returns it and how many bytes wait. `then` is the session's state afterwards.
     fn enqueue(&self, event: Event, then: State) -> Result<(Arc<Envelope>, usize), LogError> {
         let Event { kind, data, run_id, span_id } = event;
+        // It could not be read again.
+        if nests_deeper_than(&data, MAX_DATA_NESTING) {
+            return Err(LogError::TooDeep { kind, limit: MAX_DATA_NESTING });
+        }
         let context =
             Context { agent_id: self.agent_id.clone(), session_id: self.session.to_string(), run_id, span_id };
         let id = Uuid::now_v7().to_string();

@@ -149,6 +149,21 @@ fn large_and_odd_contents_come_back_as_they_were() {
 }
 
 #[test]
+fn an_event_that_could_not_be_read_again_is_refused_and_costs_no_seq() {
+    let sessions = Sessions::new();
+    let log = sessions.open();
+    let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    log.append(Event::new("stimulus:field", nested(126))).unwrap();
+    let error = log.append(Event::new("stimulus:field", nested(127))).unwrap_err();
+    assert_eq!(error.code(), "LOG_EVENT_TOO_DEEP");
+    log.emit(Event::new("cognet:log:info", nested(500)));
+    assert_eq!(log.append(text("on")).unwrap().time.seq, 2);
+    assert_eq!(log.entries_after(None).unwrap()[0].data, nested(126));
+    drop(log);
+    assert_eq!(sessions.open().entries_after(None).unwrap().len(), 2);
+}
+
+#[test]
 fn a_resumed_session_goes_on_where_it_ended() {
     let sessions = Sessions::new();
     for opening in 0..5 {
@@ -190,7 +205,10 @@ async fn a_closed_session_takes_nothing_more_and_can_be_resumed() {
     other.emit(telemetry(2));
     assert!(matches!(other.clone().close().await, Err(LogError::Closed { .. })));
     let again = sessions.open();
+    // The old handle is nobody's writer any more: dropping it must not take the new one's place.
     drop(other);
+    let refused = SessionLog::open(sessions.dir(), id(), "agent", Fsync::Wake).err().unwrap();
+    assert!(refused.to_string().contains("held by this process"), "{refused}");
     again.append(text("on")).unwrap();
     let kinds: Vec<_> = sessions.envelopes().into_iter().map(|envelope| envelope.kind).collect();
     assert_eq!(
@@ -214,6 +232,18 @@ async fn commits_settle_under_every_policy() {
         log.sync().await.unwrap();
         log.close().await.unwrap();
         assert_eq!(seqs(&sessions.envelopes()), counted(52));
+    }
+}
+
+#[test]
+fn a_session_that_could_not_be_opened_is_not_held() {
+    let sessions = Sessions::new();
+    fs::write(sessions.path(), "oops\noops\n").unwrap();
+    // While others fork, a copy of the descriptor lives on for a moment in their children.
+    let forking = thread::spawn(|| (0..50).for_each(|_| drop(std::process::Command::new("true").status())));
+    while !forking.is_finished() {
+        let error = SessionLog::open(sessions.dir(), id(), "agent", Fsync::Wake).err().unwrap();
+        assert_eq!(error.code(), "LOG_CORRUPT");
     }
 }
 
