@@ -61,7 +61,7 @@ pub(super) fn bind(binder: &Binder<'_>) -> mlua::Result<()> {
     })?;
     binder.waiting("scope", async |lua: Lua, host: Arc<Host>, (): ()| {
         let scope = host.wait(host.active(), host.kernel.scope()).await?;
-        Ok(serialised(&lua, &scope)?)
+        serialised(&lua, &scope)
     })?;
     binder.function("base", |lua, host, (): ()| Ok(LuaValue::String(lua.create_string(host.kernel.base())?)))?;
     binder.function("emit", |lua, host, (kind, data): (LuaValue, LuaValue)| {
