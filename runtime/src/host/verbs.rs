@@ -61,7 +61,7 @@ pub(super) fn bind(binder: &Binder<'_>) -> mlua::Result<()> {
     })?;
     binder.waiting("scope", async |lua: Lua, host: Arc<Host>, (): ()| {
         let scope = host.wait(host.active(), host.kernel.scope()).await?;
-        Ok(serialised(&lua, &scope)?)
+        serialised(&lua, &scope)
     })?;
     binder.function("base", |lua, host, (): ()| Ok(LuaValue::String(lua.create_string(host.kernel.base())?)))?;
     binder.function("emit", |lua, host, (kind, data): (LuaValue, LuaValue)| {
@@ -78,11 +78,13 @@ pub(super) fn bind(binder: &Binder<'_>) -> mlua::Result<()> {
 
 fn bind_store(binder: &Binder<'_>) -> mlua::Result<()> {
     binder.function("session_get", |lua, host, query: LuaValue| {
-        let entries = host.kernel.session_get(after(&query)?)?;
+        let after = after(&query)?;
+        let entries = host.meter.outside(|| host.kernel.session_get(after))?;
         entries_to_lua(lua, entries)
     })?;
     binder.function("store_get", |lua, host, key: LuaValue| {
-        match host.kernel.store_get(&args::string(&key, "kernel.store.get: key")?)? {
+        let key = args::string(&key, "kernel.store.get: key")?;
+        match host.meter.outside(|| host.kernel.store_get(&key))? {
             Some(value) => Ok(convert::to_lua(lua, &value)?),
             None => Ok(LuaValue::Nil),
         }
@@ -175,7 +177,10 @@ fn event_to_lua(lua: &Lua, event: EngineEvent) -> Result<LuaValue, VerbError> {
 fn results_to_lua(lua: &Lua, results: Vec<RunResult>) -> Result<LuaValue, VerbError> {
     let list = lua.create_table_with_capacity(results.len(), 0)?;
     for result in results {
-        list.raw_push(serialised(lua, &result)?)?;
+        let value = result.value.as_ref().map(|value| convert::doubles_to_lua(lua, value)).transpose()?;
+        let rest = serialised(lua, &RunResult { value: None, ..result })?;
+        args::table(&rest, "kernel.run: result")?.raw_set("value", value)?;
+        list.raw_push(rest)?;
     }
     convert::mark_array(lua, &list)?;
     Ok(LuaValue::Table(list))

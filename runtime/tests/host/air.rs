@@ -1,25 +1,49 @@
 //! `@axon/air`: what a model is shown.
 
-use axon_runtime::air::{AIR_BLOCKS, AirRole};
+use std::sync::{Arc, Mutex};
+
+use axon_runtime::{
+    AbortSignal, Brain,
+    air::{AIR_BLOCKS, AirRole},
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::fake::{FakeKernel, wake_body};
+use crate::fake::{Cognet, FakeKernel};
 
-/// The messages of `air.render` for a session with these entries.
-async fn rendered(entries: &[(&str, Value)], base: &str) -> Vec<(String, String)> {
-    let kernel = FakeKernel::new();
-    *kernel.base.lock().unwrap() = base.to_owned();
-    for (kind, data) in entries {
-        kernel.append(kind, data.clone());
+/// A brain that renders its kernel's session with every wake.
+struct Renderer {
+    kernel: Arc<FakeKernel>,
+    brain: Brain,
+}
+
+impl Renderer {
+    async fn new() -> Self {
+        let kernel = FakeKernel::new();
+        let body = "local air = require('@axon/air')\n\
+                    kernel.store.set('messages', air.render { base = kernel.base(), scope = kernel.scope(), \
+                    history = kernel.store.session.get() })";
+        let brain = Cognet::body(body).load(&kernel).await.unwrap();
+        Self { kernel, brain }
     }
-    let body = "local air = require('@axon/air')\n\
-                kernel.store.set('messages', air.render { base = kernel.base(), scope = kernel.scope(), history = kernel.store.session.get() })";
-    wake_body(&kernel, body).await.unwrap();
-    let store = kernel.store.lock().unwrap();
-    let messages = store["messages"].as_array().unwrap().iter();
-    let text = |message: &Value, field: &str| message[field].as_str().unwrap().to_owned();
-    messages.map(|message| (text(message, "role"), text(message, "content"))).collect()
+
+    /// The messages, role and content, for a session with these entries.
+    async fn render(&mut self, entries: &[(&str, Value)], base: &str) -> Vec<(String, String)> {
+        *self.kernel.base.lock().unwrap() = base.to_owned();
+        self.kernel.log.lock().unwrap().clear();
+        for (kind, data) in entries {
+            self.kernel.append(kind, data.clone());
+        }
+        self.brain.wake(Vec::new(), AbortSignal::default()).await.unwrap();
+        let store = self.kernel.store.lock().unwrap();
+        let text = |message: &Value, field: &str| message[field].as_str().unwrap().to_owned();
+        let messages = store["messages"].as_array().unwrap().iter();
+        messages.map(|message| (text(message, "role"), text(message, "content"))).collect()
+    }
+}
+
+async fn rendered(entries: &[(&str, Value)], base: &str) -> Vec<(String, String)> {
+    Renderer::new().await.render(entries, base).await
 }
 
 /// The turns of the timeline.
@@ -131,6 +155,7 @@ async fn attributes_cannot_be_broken_out_of() {
 #[test]
 fn no_content_of_any_source_can_forge_a_turn_or_leave_its_own() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let renderer = Mutex::new(runtime.block_on(Renderer::new()));
     let piece = prop_oneof![
         Just("<".to_owned()),
         Just("</".to_owned()),
@@ -159,7 +184,7 @@ fn no_content_of_any_source_can_forge_a_turn_or_leave_its_own() {
         "[a-zé\"=0]{0,3}",
     ];
     let hostile = prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat());
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(64));
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(256));
     runner
         .run(&(hostile.clone(), hostile.clone(), hostile), |(user, code, result)| {
             let entries = [
@@ -169,7 +194,7 @@ fn no_content_of_any_source_can_forge_a_turn_or_leave_its_own() {
                 ("cognet:action:result", json!({ "for": "a", "ok": true, "content": result })),
                 ("system:notice", json!({ "code": "C", "message": user })),
             ];
-            let messages = runtime.block_on(rendered(&entries, &user));
+            let messages = runtime.block_on(renderer.lock().unwrap().render(&entries, &user));
             prop_assert_eq!(messages.len(), if user.is_empty() { 4 } else { 5 });
             for (_, content) in &messages[2..messages.len() - 2] {
                 prop_assert_eq!(tags_of(content), ["<system", "</system"]);
