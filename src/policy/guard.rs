@@ -238,12 +238,13 @@ impl<'p> Guard<'p> {
             let metadata = match dir.symlink_metadata(name) {
                 Ok(metadata) => metadata,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    self.check(access, &path, None)?;
+                    let names = names[index..].to_vec();
+                    let end = real.join(names.iter().collect::<PathBuf>());
+                    self.check(access, &end, None)?;
                     if access == Access::Read {
                         return Err(self.not_found(&dir, &real, &path));
                     }
-                    let names = names[index..].to_vec();
-                    let real = names.iter().fold(real, |path, name| path.join(name));
+                    let real = end;
                     return Ok(Step::Arrived { real, target: Target::Missing { folder: dir, names }.into() });
                 }
                 Err(error) => return Err(error.into()),

@@ -15,6 +15,12 @@ pub(super) fn check(path: &str) -> Result<(), String> {
     if path.contains('\0') {
         return Err("the path contains a NUL character".into());
     }
+    if path == "~" || path.starts_with("~/") {
+        return Err("~ is not expanded: paths are relative to the agent folder or absolute".into());
+    }
+    if path.starts_with("file:") {
+        return Err("it is a URL: pass the path alone".into());
+    }
     if path.len() > MAX_PATH_BYTES {
         return Err(format!("the path is {} bytes long, more than {MAX_PATH_BYTES}", path.len()));
     }
@@ -70,6 +76,8 @@ mod tests {
         assert!(check("a\0b").unwrap_err().contains("NUL"));
         assert!(check(&"a/".repeat(3_000)).unwrap_err().contains("4096"));
         assert!(check(&"a".repeat(256)).unwrap_err().contains("255"));
-        assert!(check("ä/ü.txt").is_ok());
+        assert!(check("~/a").unwrap_err().contains("not expanded"));
+        assert!(check("file:///etc").unwrap_err().contains("URL"));
+        assert!(check("ä/~ü.txt").is_ok());
     }
 }

@@ -32,6 +32,10 @@ pub(super) const MAX_SEARCH_FILE_BYTES: u64 = 64 << 20;
 /// Bytes that the search may hold at once, long lines included.
 pub(super) const SEARCH_HEAP_BYTES: usize = 32 << 20;
 
+/// Bytes that a compiled pattern of `fs.search` may take, and the tables that it builds while it runs.
+pub(super) const PATTERN_BYTES: usize = 10 << 20;
+pub(super) const PATTERN_TABLE_BYTES: usize = 32 << 20;
+
 /// Folders in folders that a walk goes down.
 pub(super) const MAX_DEPTH: usize = 128;
 

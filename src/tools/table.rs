@@ -1,5 +1,7 @@
 //! The table of built-in tools.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use axon_capsule::Datum;
 
 use super::{args::Args, fault::Failure, fs, stop::Stop};
@@ -56,6 +58,16 @@ pub(super) enum Effect {
 pub(super) struct Context<'a> {
     pub policy: &'a Policy,
     pub stop: &'a Stop,
+    pub turn: &'a Mutex<()>,
+}
+
+impl Context<'_> {
+    /// One change of files at a time, so that an edit replaces what it has read.
+    pub fn turn(&self) -> Result<MutexGuard<'_, ()>, Failure> {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stop.check()?;
+        Ok(turn)
+    }
 }
 
 impl Member {

@@ -37,6 +37,8 @@ struct Shared {
     asking: tokio::sync::Mutex<()>,
     /// Namespace and function of what a person allowed for the session.
     approved: Mutex<HashSet<(String, String)>>,
+    /// Held by what changes files.
+    turn: Mutex<()>,
     scope: Scope,
     namespaces: Arc<[Namespace]>,
 }
@@ -50,6 +52,7 @@ impl Toolbox {
             approver,
             asking: tokio::sync::Mutex::default(),
             approved: Mutex::default(),
+            turn: Mutex::default(),
             scope,
             namespaces,
         };
@@ -99,11 +102,9 @@ impl Toolbox {
             return Err(journal.failure(failure, &label, FaultKind::Cancelled.because("cancelled")));
         }
 
-        let id = Uuid::now_v7().to_string();
-        let started = Instant::now();
-        journal.start(&id);
-        let result = self.perform(member, &call, &label, observer, &cancel, &journal).await;
-        journal.end(&id, started.elapsed(), result.as_ref().err());
+        let running = journal.start();
+        let result = self.perform(member, &journal, &label, &cancel).await;
+        running.end(result.as_ref().err());
         result
     }
 
@@ -204,25 +205,23 @@ impl Toolbox {
     async fn perform(
         &self,
         member: &'static Member,
-        call: &ToolCall,
-        label: &str,
-        observer: &dyn ToolObserver,
-        cancel: &CancellationToken,
         journal: &Journal<'_>,
+        label: &str,
+        cancel: &CancellationToken,
     ) -> Result<Datum, ToolError> {
         if member.effect == Effect::Outside {
-            observer.before_effect().await?;
+            journal.observer.before_effect().await?;
         }
         let token = cancel.child_token();
         // Also when this future is dropped: nobody wants the answer then.
         let _stop_on_drop = token.clone().drop_guard();
-        let args = call.args.clone();
+        let args = journal.call.args.clone();
         let shared = self.shared.clone();
         let stop = Stop::new(token.clone());
         let mut task = tokio::task::spawn_blocking(move || {
             stop.check()?;
             let args = Args::new(args, member.arity)?;
-            (member.run)(&Context { policy: &shared.policy, stop: &stop }, args)
+            (member.run)(&Context { policy: &shared.policy, stop: &stop, turn: &shared.turn }, args)
         });
         let (answer, stopped) = tokio::select! {
             answer = &mut task => (Some(answer), FaultKind::Cancelled),
@@ -272,26 +271,18 @@ struct Journal<'a> {
 }
 
 impl Journal<'_> {
-    fn start(&self, id: &str) {
-        let args: Value = self.call.args.iter().map(|arg| shorten(arg.to_json())).collect();
-        let data = json!({
-            "id": id, "block": self.call.block, "namespace": self.call.namespace, "fn": self.call.function, "args": args,
-        });
+    fn start(&self) -> Running<'_> {
+        let id = Uuid::now_v7().to_string();
+        let args: Value = self.call.args.iter().map(shorten).collect();
+        let mut data = self.about(&id);
+        data["args"] = args;
         self.observer.record("capsule:tool:start", data);
+        Running { journal: self, id, started: Instant::now(), ended: false }
     }
 
-    fn end(&self, id: &str, took: Duration, error: Option<&ToolError>) {
-        let mut data = json!({
-            "id": id, "block": self.call.block, "namespace": self.call.namespace, "fn": self.call.function,
-            "durationMs": milliseconds(took),
-        });
-        match error {
-            None => self.observer.record("capsule:tool:complete", data),
-            Some(error) => {
-                data["error"] = json!({ "name": error.name, "code": error.code, "message": error.message });
-                self.observer.record("capsule:tool:failed", data);
-            }
-        }
+    fn about(&self, id: &str) -> Value {
+        let ToolCall { block, namespace, function, .. } = self.call;
+        json!({ "id": id, "block": block, "namespace": namespace, "fn": function })
     }
 
     fn policy(&self, kind: &'static str, rule: &str, detail: &str) {
@@ -316,6 +307,43 @@ impl Journal<'_> {
     }
 }
 
+/// A call that was started. Its end is recorded also when nobody waits for its answer any more.
+struct Running<'a> {
+    journal: &'a Journal<'a>,
+    id: String,
+    started: Instant,
+    ended: bool,
+}
+
+impl Running<'_> {
+    fn end(mut self, error: Option<&ToolError>) {
+        self.record(error);
+    }
+
+    fn record(&mut self, error: Option<&ToolError>) {
+        self.ended = true;
+        let mut data = self.journal.about(&self.id);
+        data["durationMs"] = milliseconds(self.started.elapsed()).into();
+        let kind = match error {
+            None => "capsule:tool:complete",
+            Some(error) => {
+                data["error"] = json!({ "name": error.name, "code": error.code, "message": error.message });
+                "capsule:tool:failed"
+            }
+        };
+        self.journal.observer.record(kind, data);
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            let error = FaultKind::Cancelled.because("cancelled").to_error(&label(self.journal.call));
+            self.record(Some(&error));
+        }
+    }
+}
+
 /// Milliseconds to the microsecond.
 fn milliseconds(took: Duration) -> f64 {
     took.as_micros() as f64 / 1e3
@@ -332,23 +360,23 @@ fn label(call: &ToolCall) -> String {
     format!("{}.{}({first})", call.namespace, call.function)
 }
 
-/// Arguments as the log keeps them.
-fn shorten(value: Value) -> Value {
-    match value {
-        Value::String(text) => match text.char_indices().nth(MAX_LOGGED_CHARS) {
-            Some((cut, _)) => Value::String(format!("{}… (+{} characters)", &text[..cut], text[cut..].chars().count())),
-            None => Value::String(text),
+/// An argument as the log keeps it.
+fn shorten(argument: &Datum) -> Value {
+    match argument {
+        Datum::String(text) => match text.char_indices().nth(MAX_LOGGED_CHARS) {
+            Some((cut, _)) => format!("{}… (+{} characters)", &text[..cut], text[cut..].chars().count()).into(),
+            None => text.as_str().into(),
         },
-        Value::Array(items) => {
+        Datum::Array(items) => {
             let more = items.len().saturating_sub(MAX_LOGGED_ITEMS);
-            let kept = items.into_iter().take(MAX_LOGGED_ITEMS).map(shorten);
-            kept.chain((more > 0).then(|| Value::String(format!("… (+{more} items)")))).collect()
+            let kept = items.iter().take(MAX_LOGGED_ITEMS).map(shorten);
+            kept.chain((more > 0).then(|| format!("… (+{more} items)").into())).collect()
         }
-        Value::Object(fields) => {
+        Datum::Object(fields) => {
             let more = fields.len().saturating_sub(MAX_LOGGED_ITEMS);
-            let kept = fields.into_iter().take(MAX_LOGGED_ITEMS).map(|(name, value)| (name, shorten(value)));
-            kept.chain((more > 0).then(|| ("…".into(), Value::String(format!("(+{more} fields)"))))).collect()
+            let kept = fields.iter().take(MAX_LOGGED_ITEMS).map(|(name, value)| (name.clone(), shorten(value)));
+            kept.chain((more > 0).then(|| ("…".into(), format!("(+{more} fields)").into()))).collect()
         }
-        other => other,
+        other => other.to_json(),
     }
 }

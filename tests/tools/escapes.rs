@@ -1,9 +1,8 @@
 //! Ways out of the roots, each tried and each refused.
 
-use std::{fs, os::unix::fs::PermissionsExt, sync::Arc};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command, sync::Arc};
 
 use axon_capsule::Datum;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 
 use crate::support::{Desk, Tools, o, p, s};
@@ -198,6 +197,15 @@ async fn a_rule_that_names_a_protected_path_allows_that_path_alone() {
 }
 
 #[tokio::test]
+async fn a_rule_may_name_what_does_not_exist_yet_in_a_protected_folder() {
+    let desk = Desk::new();
+    let tools = desk.tools(&["."], &["data/exports"]);
+    tools.call("write", [s("data/exports/a.csv"), s("a")]).await.unwrap();
+    tools.denial("write", [s("data/other.csv"), s("a")]).await;
+    assert_eq!(desk.text("data/exports/a.csv"), "a");
+}
+
+#[tokio::test]
 async fn a_protected_folder_that_is_itself_a_link_stays_protected_where_it_leads() {
     let desk = Desk::new();
     fs::create_dir_all(desk.outside("shared/tools")).unwrap();
@@ -247,7 +255,7 @@ async fn the_files_of_processes_are_out_of_reach_of_a_root_above() {
 #[tokio::test]
 async fn fifos_devices_and_folders_are_told_and_never_waited_for() {
     let desk = Desk::furnished();
-    mknodat(CWD, desk.path("work/fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    assert!(Command::new("mkfifo").arg(desk.path("work/fifo")).status().unwrap().success());
     let _socket = std::os::unix::net::UnixListener::bind(desk.path("work/socket")).unwrap();
     let tools = desk.tools(&[".", "/dev"], &["work", "/dev"]);
     for (path, what) in [("work/fifo", "FIFO"), ("work/socket", "socket"), ("/dev/zero", "device")] {

@@ -232,3 +232,19 @@ async fn stat_tells_kind_size_and_time() {
     assert!(matches!(field("modified"), Datum::Date(ms) if ms > 1e12));
     assert_eq!(tools.json("stat", [s("src")]).await["kind"], "directory");
 }
+
+#[tokio::test]
+async fn edits_at_the_same_time_lose_nothing() {
+    let desk = Desk::new();
+    let words: Vec<String> = (0..20).map(|n| format!("word{n:02}")).collect();
+    desk.put("work/a.txt", words.join(" "));
+    let tools = desk.tools(&["."], &["work"]);
+    let edits = words.iter().map(|word| {
+        let edit = json!({ "find": word, "replace": word.to_uppercase() });
+        tools.call("edit", [s("work/a.txt"), o(edit)])
+    });
+    for answer in futures_util::future::join_all(edits).await {
+        answer.unwrap();
+    }
+    assert_eq!(desk.text("work/a.txt"), words.join(" ").to_uppercase());
+}

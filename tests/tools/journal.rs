@@ -99,6 +99,17 @@ async fn a_cancelled_call_does_nothing_more() {
 }
 
 #[tokio::test]
+async fn a_call_that_nobody_waits_for_any_more_is_recorded_as_cancelled() {
+    let desk = Desk::furnished();
+    let tools = desk.tools(&["."], &["work"]);
+    let answer = tools.toolbox.call(tool_call("read", [s("notes.md")]), &tools.journal, CancellationToken::new());
+    // One poll starts it; then the answer is dropped.
+    assert!(futures_util::FutureExt::now_or_never(answer).is_none());
+    assert_eq!(tools.journal.kinds(), ["capsule:tool:start", "capsule:tool:failed"]);
+    assert_eq!(tools.journal.data("capsule:tool:failed")["error"]["code"], "CANCELLED");
+}
+
+#[tokio::test]
 async fn a_call_over_its_time_ends_and_says_so() {
     let desk = Desk::furnished();
     let tools = desk.tools(&["."], &["work"]);

@@ -3,6 +3,7 @@
 mod approval;
 mod escapes;
 mod files;
+mod hostile;
 mod journal;
 mod scope;
 mod searching;

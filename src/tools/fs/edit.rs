@@ -27,6 +27,7 @@ pub(in crate::tools) fn edit(context: &Context, mut args: Args) -> Result<Datum,
         one @ Datum::Object(_) => vec![parse(one)?],
         other => return Err(expected("edits", "{ find, replace } or an array of them", &other, "")),
     };
+    let _turn = context.turn()?;
     let guard = Guard::new(context.policy);
     let (mut file, metadata) = open_to_read(&guard, &guard.locate(Access::Read, &path)?)?;
     if metadata.len() > MAX_READ_BYTES {

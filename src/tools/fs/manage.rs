@@ -51,6 +51,7 @@ fn milliseconds(time: SystemTime) -> f64 {
 
 pub(in crate::tools) fn mkdir(context: &Context, mut args: Args) -> Result<Datum, Failure> {
     let path = args.string(0, "path")?;
+    let _turn = context.turn()?;
     let guard = Guard::new(context.policy);
     match guard.locate(Access::Write, &path)?.target {
         Target::Folder { .. } => {}
@@ -65,6 +66,7 @@ pub(in crate::tools) fn mkdir(context: &Context, mut args: Args) -> Result<Datum
 pub(in crate::tools) fn copy(context: &Context, mut args: Args) -> Result<Datum, Failure> {
     let (from, to) = (args.string(0, "from")?, args.string(1, "to")?);
     let overwrite = args.options(2, &["overwrite"])?.flag("overwrite")?;
+    let _turn = context.turn()?;
     let guard = Guard::new(context.policy);
     let source = guard.locate(Access::Read, &from)?;
     if matches!(source.target, Target::Folder { .. }) {
@@ -101,6 +103,7 @@ impl<R: io::Read> io::Read for Stoppable<'_, R> {
 pub(in crate::tools) fn rename(context: &Context, mut args: Args) -> Result<Datum, Failure> {
     let (from, to) = (args.string(0, "from")?, args.string(1, "to")?);
     let overwrite = args.options(2, &["overwrite"])?.flag("overwrite")?;
+    let _turn = context.turn()?;
     let guard = Guard::new(context.policy);
     // What is moved can be read where it comes to lie, so it has to be readable where it is.
     guard.locate_last(Access::Read, &from, Last::Itself)?;
@@ -139,6 +142,7 @@ fn free(spot: &Spot, overwrite: bool, to: &str) -> Result<(), Failure> {
 pub(in crate::tools) fn remove(context: &Context, mut args: Args) -> Result<Datum, Failure> {
     let path = args.string(0, "path")?;
     let recursive = args.options(1, &["recursive"])?.flag("recursive")?;
+    let _turn = context.turn()?;
     let guard = Guard::new(context.policy);
     let place = guard.locate_last(Access::Write, &path, Last::Itself)?;
     let (parent, name) = removable(&guard, &place)?;

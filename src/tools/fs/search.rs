@@ -12,7 +12,10 @@ use super::{
     super::{
         args::{Args, expected},
         fault::{Failure, FaultKind},
-        limits::{CONTEXT_LIMIT, MAX_DEPTH, MAX_LINE_CHARS, MAX_SEARCH_FILE_BYTES, SEARCH_HEAP_BYTES, SEARCH_LIMIT},
+        limits::{
+            CONTEXT_LIMIT, MAX_DEPTH, MAX_LINE_CHARS, MAX_SEARCH_FILE_BYTES, PATTERN_BYTES, PATTERN_TABLE_BYTES,
+            SEARCH_HEAP_BYTES, SEARCH_LIMIT,
+        },
         stop::Stop,
         table::Context,
     },
@@ -95,7 +98,12 @@ fn matcher(pattern: &str, literal: bool, ignore_case: bool) -> Result<RegexMatch
         return Err(FaultKind::InvalidPattern.because("the pattern is empty").into());
     }
     let mut builder = RegexMatcherBuilder::new();
-    builder.case_insensitive(ignore_case).fixed_strings(literal).line_terminator(Some(b'\n'));
+    builder
+        .case_insensitive(ignore_case)
+        .fixed_strings(literal)
+        .line_terminator(Some(b'\n'))
+        .size_limit(PATTERN_BYTES)
+        .dfa_size_limit(PATTERN_TABLE_BYTES);
     builder.build(pattern).map_err(|error| {
         let hint = match () {
             () if pattern.contains("(?=") || pattern.contains("(?!") || pattern.contains("(?<") => {

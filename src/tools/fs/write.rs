@@ -33,6 +33,7 @@ pub(in crate::tools) fn write(context: &Context, mut args: Args) -> Result<Datum
         let detail = format!("{} bytes are more than the {MAX_WRITE_BYTES} that one call writes", content.len());
         return Err(FaultKind::TooLarge.because(detail).into());
     }
+    let _turn = context.turn()?;
     let guard = Guard::new(context.policy);
     let spot = Spot::of(guard.locate(Access::Write, &path)?, path.ends_with('/'))?;
     match (mode, &spot.old) {
