@@ -142,9 +142,16 @@ impl<'p> Guard<'p> {
             Err(Refusal::Denied(denied)) if denied.rule == Access::Read.key() => {
                 let absolute = self.policy.absolute(Path::new(path));
                 let below = self.policy.read.iter().map(Root::real).filter(|root| root.starts_with(&absolute));
-                let places =
-                    below.map(|root| self.locate_absolute(Access::Read, root)).collect::<Result<Vec<_>, _>>()?;
-                if places.is_empty() { Err(denied.into()) } else { Ok(places) }
+                let mut places = Vec::new();
+                for root in below {
+                    match self.locate_absolute(Access::Read, root) {
+                        // Not made yet, or removed since.
+                        Err(Refusal::NotFound { .. }) => {}
+                        found => places.push(found?),
+                    }
+                }
+                let outside = !self.policy.read.iter().any(|root| root.real().starts_with(&absolute));
+                if outside { Err(denied.into()) } else { Ok(places) }
             }
             found => found.map(|place| vec![place]),
         }

@@ -39,17 +39,17 @@ pub struct Policy {
 impl Policy {
     /// Opens the roots that the rules name, relative to the agent folder.
     ///
-    /// A readable root has to exist. A writable one may be missing: the first write below it creates it.
+    /// A root has to exist, unless it can be written to: the first write then makes it.
     ///
     /// # Errors
     /// [`PolicyError`] names the key, the value, what is wrong with it and what to do.
     pub fn new(agent_dir: &Path, rules: PolicyRules) -> Result<Self, PolicyError> {
         let agent = Agent::open(agent_dir)?;
-        let open = |access: Access, roots: &[String]| {
-            roots.iter().map(|root| Root::open(&agent, access, root)).collect::<Result<Vec<_>, _>>()
+        let open = |access: Access, roots: &[String], writable: &[Root]| {
+            roots.iter().map(|root| Root::open(&agent, access, root, writable)).collect::<Result<Vec<_>, _>>()
         };
-        let read = open(Access::Read, &rules.fs_read)?;
-        let write = open(Access::Write, &rules.fs_write)?;
+        let write = open(Access::Write, &rules.fs_write, &[])?;
+        let read = open(Access::Read, &rules.fs_read, &write)?;
         roots::refuse_planted_links(&read, &write)?;
         rules::check_net(&rules.net)?;
         rules::check_run(&rules.run)?;

@@ -61,13 +61,15 @@ pub(super) struct Root {
 }
 
 impl Root {
-    pub fn open(agent: &Agent, access: Access, written: &str) -> Result<Self, PolicyError> {
+    /// `writable` are the roots inside which a readable one may still be missing.
+    pub fn open(agent: &Agent, access: Access, written: &str, writable: &[Root]) -> Result<Self, PolicyError> {
         let refuse = |problem: String, remedy: &str| PolicyError::new(access.key(), written, problem, remedy);
         path::check(written)
             .map_err(|problem| refuse(format!("is not a path: {problem}"), "name a file or a folder"))?;
         let named = normalise(&agent.real.join(written));
         let (existing, below) = split_existing(&named);
-        if access == Access::Read && !below.as_os_str().is_empty() {
+        let may_be_made = access == Access::Write || holder(writable, &named).is_some();
+        if !may_be_made && !below.as_os_str().is_empty() {
             return Err(refuse(
                 format!("does not exist ({})", named.display()),
                 "create it, or take it out of the list",

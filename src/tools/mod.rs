@@ -7,6 +7,7 @@
 mod args;
 mod fault;
 mod fs;
+mod journal;
 mod limits;
 mod observer;
 mod scope;

@@ -3,20 +3,19 @@
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use axon_capsule::{Datum, Namespace, ToolCall, ToolError};
 use axon_runtime::Scope;
-use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use super::{
     ToolObserver,
     args::{Args, nearest, quote},
     fault::{Failure, Fault, FaultKind},
-    limits::{MAX_LOGGED_CHARS, MAX_LOGGED_ITEMS, STOP_GRACE, TOOL_TIME},
+    journal::{Journal, label},
+    limits::{MAX_LOGGED_CHARS, STOP_GRACE, TOOL_TIME},
     scope,
     stop::Stop,
     table::{self, Context, Effect, Member},
@@ -91,32 +90,26 @@ impl Toolbox {
         observer: &dyn ToolObserver,
         cancel: CancellationToken,
     ) -> Result<Datum, ToolError> {
-        let label = label(&call);
         let Some(member) = table::find(&call.namespace, &call.function) else {
             let fault = self.unknown(&call);
             return Err(fault.to_error(&format!("{}.{}", call.namespace, call.function)));
         };
-        let journal = Journal { call: &call, observer };
-        let admitted = self.judge(member, &call, &label, &journal, &cancel).await;
+        let label = label(member, &call);
+        let journal = Journal { call: &call, label: &label, observer };
+        let admitted = self.judge(member, &journal, &cancel).await;
         if let Err(failure) = admitted {
-            return Err(journal.failure(failure, &label, FaultKind::Cancelled.because("cancelled")));
+            return Err(journal.failure(failure, FaultKind::Cancelled.because("cancelled")));
         }
 
         let running = journal.start();
-        let result = self.perform(member, &journal, &label, &cancel).await;
+        let result = self.perform(member, &journal, &cancel).await;
         running.end(result.as_ref().err());
         result
     }
 
     /// Everything that policy can say before the call starts.
-    async fn judge(
-        &self,
-        member: &Member,
-        call: &ToolCall,
-        label: &str,
-        journal: &Journal<'_>,
-        cancel: &CancellationToken,
-    ) -> Result<(), Failure> {
+    async fn judge(&self, member: &Member, journal: &Journal<'_>, cancel: &CancellationToken) -> Result<(), Failure> {
+        let call = journal.call;
         let verdict = self.shared.policy.tool_rule(&call.namespace, &call.function);
         let source = verdict.source.unwrap_or_default();
         if verdict.rule == Rule::Deny {
@@ -124,10 +117,10 @@ impl Toolbox {
         }
         let admitted = self.admit(member, call)?;
         if verdict.rule == Rule::Ask {
-            return self.ask(call, label, source, journal, cancel).await;
+            return self.ask(source, journal, cancel).await;
         }
         if member.effect == Effect::Outside {
-            journal.policy("capsule:policy:allowed", &admitted.join(", "), label);
+            journal.policy("capsule:policy:allowed", &admitted.join(", "), journal.label);
         }
         Ok(())
     }
@@ -136,6 +129,8 @@ impl Toolbox {
     fn admit(&self, member: &Member, call: &ToolCall) -> Result<Vec<String>, Denied> {
         let guard = Guard::new(&self.shared.policy);
         let mut admitted = Vec::new();
+        // Which of them it was has to be said then.
+        let two_paths = member.needs.iter().any(|need| need.path.is_some_and(|index| index > 0));
         for need in member.needs {
             let Some(Datum::String(path)) = need.path.and_then(|index| call.args.get(index)) else {
                 guard.granted(need.access)?;
@@ -143,6 +138,10 @@ impl Toolbox {
             };
             match guard.admits(need.access, path) {
                 Ok(rule) => admitted.push(rule),
+                Err(Refusal::Denied(denied)) if two_paths => {
+                    let detail = format!("{} is {}", quote(path, MAX_LOGGED_CHARS), denied.detail);
+                    return Err(Denied { detail, ..denied });
+                }
                 Err(Refusal::Denied(denied)) => return Err(denied),
                 // What is no path at all is told by the tool itself.
                 Err(_) => {}
@@ -153,14 +152,8 @@ impl Toolbox {
     }
 
     /// Puts the call to a person, unless they allowed it for the session.
-    async fn ask(
-        &self,
-        call: &ToolCall,
-        label: &str,
-        rule: String,
-        journal: &Journal<'_>,
-        cancel: &CancellationToken,
-    ) -> Result<(), Failure> {
+    async fn ask(&self, rule: String, journal: &Journal<'_>, cancel: &CancellationToken) -> Result<(), Failure> {
+        let Journal { call, label, .. } = *journal;
         let shared = &self.shared;
         let function = (call.namespace.clone(), call.function.clone());
         let answer = async {
@@ -206,7 +199,6 @@ impl Toolbox {
         &self,
         member: &'static Member,
         journal: &Journal<'_>,
-        label: &str,
         cancel: &CancellationToken,
     ) -> Result<Datum, ToolError> {
         if member.effect == Effect::Outside {
@@ -245,7 +237,7 @@ impl Toolbox {
             FaultKind::TimedOut => stopped.because(format!("took longer than {:?}", self.time)),
             _ => stopped.because("cancelled"),
         };
-        result.map_err(|failure| journal.failure(failure, label, stopped))
+        result.map_err(|failure| journal.failure(failure, stopped))
     }
 
     /// A name that is no tool: the nearest one, and what is in scope.
@@ -261,122 +253,5 @@ impl Toolbox {
         let known =
             if names.is_empty() { "no tools are in scope".into() } else { format!("in scope: {}", names.join(", ")) };
         FaultKind::UnknownTool.because(format!("there is no such tool{hint} ({known})"))
-    }
-}
-
-/// What is recorded of one call.
-struct Journal<'a> {
-    call: &'a ToolCall,
-    observer: &'a dyn ToolObserver,
-}
-
-impl Journal<'_> {
-    fn start(&self) -> Running<'_> {
-        let id = Uuid::now_v7().to_string();
-        let args: Value = self.call.args.iter().map(shorten).collect();
-        let mut data = self.about(&id);
-        data["args"] = args;
-        self.observer.record("capsule:tool:start", data);
-        Running { journal: self, id, started: Instant::now(), ended: false }
-    }
-
-    fn about(&self, id: &str) -> Value {
-        let ToolCall { block, namespace, function, .. } = self.call;
-        json!({ "id": id, "block": block, "namespace": namespace, "fn": function })
-    }
-
-    fn policy(&self, kind: &'static str, rule: &str, detail: &str) {
-        let data = json!({
-            "block": self.call.block, "namespace": self.call.namespace, "fn": self.call.function,
-            "rule": rule, "detail": detail,
-        });
-        self.observer.record(kind, data);
-    }
-
-    /// The error that the block sees; a denial is recorded.
-    fn failure(&self, failure: Failure, label: &str, stopped: Fault) -> ToolError {
-        match failure {
-            Failure::Denied(denied) => {
-                let error = denied.to_error(label);
-                self.policy("capsule:policy:denied", &denied.rule, &error.message);
-                error
-            }
-            Failure::Stopped => stopped.to_error(label),
-            Failure::Fault(fault) => fault.to_error(label),
-        }
-    }
-}
-
-/// A call that was started. Its end is recorded also when nobody waits for its answer any more.
-struct Running<'a> {
-    journal: &'a Journal<'a>,
-    id: String,
-    started: Instant,
-    ended: bool,
-}
-
-impl Running<'_> {
-    fn end(mut self, error: Option<&ToolError>) {
-        self.record(error);
-    }
-
-    fn record(&mut self, error: Option<&ToolError>) {
-        self.ended = true;
-        let mut data = self.journal.about(&self.id);
-        data["durationMs"] = milliseconds(self.started.elapsed()).into();
-        let kind = match error {
-            None => "capsule:tool:complete",
-            Some(error) => {
-                data["error"] = json!({ "name": error.name, "code": error.code, "message": error.message });
-                "capsule:tool:failed"
-            }
-        };
-        self.journal.observer.record(kind, data);
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        if !self.ended {
-            let error = FaultKind::Cancelled.because("cancelled").to_error(&label(self.journal.call));
-            self.record(Some(&error));
-        }
-    }
-}
-
-/// Milliseconds to the microsecond.
-fn milliseconds(took: Duration) -> f64 {
-    took.as_micros() as f64 / 1e3
-}
-
-/// The call in short: its name and its first argument, which is what it is about.
-fn label(call: &ToolCall) -> String {
-    const MAX_CHARS: usize = 200;
-    let first = match call.args.first() {
-        Some(Datum::String(text)) => quote(text, MAX_CHARS),
-        None | Some(Datum::Undefined) => String::new(),
-        Some(_) => "…".into(),
-    };
-    format!("{}.{}({first})", call.namespace, call.function)
-}
-
-/// An argument as the log keeps it.
-fn shorten(argument: &Datum) -> Value {
-    match argument {
-        Datum::String(text) => match text.char_indices().nth(MAX_LOGGED_CHARS) {
-            Some((cut, _)) => format!("{}… (+{} characters)", &text[..cut], text[cut..].chars().count()).into(),
-            None => text.as_str().into(),
-        },
-        Datum::Array(items) => {
-            let more = items.len().saturating_sub(MAX_LOGGED_ITEMS);
-            let kept = items.iter().take(MAX_LOGGED_ITEMS).map(shorten);
-            kept.chain((more > 0).then(|| format!("… (+{more} items)").into())).collect()
-        }
-        Datum::Object(fields) => {
-            let more = fields.len().saturating_sub(MAX_LOGGED_ITEMS);
-            let kept = fields.iter().take(MAX_LOGGED_ITEMS).map(|(name, value)| (name.clone(), shorten(value)));
-            kept.chain((more > 0).then(|| ("…".into(), format!("(+{more} fields)").into()))).collect()
-        }
-        other => other.to_json(),
     }
 }

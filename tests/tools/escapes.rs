@@ -2,10 +2,14 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, process::Command, sync::Arc};
 
+use axon::{
+    policy::{Policy, Unattended},
+    tools::Toolbox,
+};
 use axon_capsule::Datum;
 use serde_json::json;
 
-use crate::support::{Desk, Tools, o, p, s};
+use crate::support::{Desk, Journal, Tools, o, p, s};
 
 const PROTECTED_FROM_READING: [&str; 4] = [".env", ".env.local", "data/sessions/s.jsonl", ".axon/cache"];
 const PROTECTED_FROM_WRITING: [&str; 4] = ["axon.toml", "boot.md", "cognets/c.lua", "tools/t.ts"];
@@ -337,6 +341,42 @@ async fn a_root_that_is_a_file_opens_that_file_alone() {
     tools.call("write", [s("work/draft.txt"), s("new")]).await.unwrap();
     tools.denial("write", [s("work/other.txt"), s("x")]).await;
     assert_eq!(tools.json("glob", [s("**")]).await, json!(["notes.md"]));
+}
+
+#[tokio::test]
+async fn an_agent_folder_that_is_reached_through_a_link_is_protected_all_the_same() {
+    let desk = Desk::furnished();
+    let alias = desk.outside("alias");
+    std::os::unix::fs::symlink(desk.agent(), &alias).unwrap();
+    let policy = Policy::new(&alias, desk.rules(&["."], &["."])).unwrap();
+    let tools = Tools { toolbox: Toolbox::new(policy, Arc::new(Unattended)), journal: Journal::default() };
+    for folder in [alias, desk.agent()] {
+        assert_eq!(tools.text("read", [p(folder.join("notes.md"))]).await, "notes.md");
+        tools.denial("read", [p(folder.join(".env"))]).await;
+        tools.denial("write", [p(folder.join("axon.toml")), s("x")]).await;
+        tools.denial("write", [p(folder.join("tools/new.ts")), s("x")]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_root_that_is_a_link_is_used_by_its_own_name_and_by_where_it_leads() {
+    let desk = Desk::furnished();
+    fs::create_dir(desk.outside("library")).unwrap();
+    fs::write(desk.outside("library/book.txt"), "book").unwrap();
+    desk.link("../library", "docs");
+    let tools = desk.tools(&["docs"], &[]);
+    assert_eq!(tools.text("read", [s("docs/book.txt")]).await, "book");
+    assert_eq!(tools.text("read", [p(desk.outside("library/book.txt"))]).await, "book");
+    assert_eq!(tools.json("list", [s("docs")]).await[0]["path"], "docs/book.txt");
+    tools.denial("read", [s("docs/../notes.md")]).await;
+}
+
+#[tokio::test]
+async fn of_two_paths_the_refused_one_is_named() {
+    let desk = Desk::furnished();
+    let tools = desk.tools(&["."], &["work"]);
+    let message = tools.denial("copy", [s("notes.md"), s("src/x")]).await;
+    assert_eq!(message, r#"fs.copy("notes.md", "src/x"): "src/x" is not inside the writable roots work/"#);
 }
 
 #[tokio::test]

@@ -153,6 +153,18 @@ async fn a_write_makes_the_folders_on_the_way_and_replaces_as_a_whole() {
 }
 
 #[tokio::test]
+async fn a_root_for_both_reading_and_writing_may_be_missing_until_the_first_write() {
+    let desk = Desk::new();
+    let tools = desk.tools(&["work"], &["work"]);
+    let error = tools.refusal("read", [s("work/a.txt")]).await;
+    assert_eq!(error.code.as_deref(), Some("NOT_FOUND"));
+    assert_eq!(tools.json("glob", [s("**")]).await, json!([]));
+    tools.call("write", [s("work/a.txt"), s("one")]).await.unwrap();
+    assert_eq!(tools.text("read", [s("work/a.txt")]).await, "one");
+    assert_eq!(tools.json("glob", [s("**")]).await, json!(["work/a.txt"]));
+}
+
+#[tokio::test]
 async fn modes_of_write_create_and_append() {
     let desk = Desk::furnished();
     let tools = desk.tools(&["."], &["work"]);

@@ -75,8 +75,9 @@ pub(super) const MODULE: Module = Module {
         Member {
             name: "read",
             declaration: "function read(path: string, options?: { start?: number; end?: number }): Promise<string>",
-            doc: "A file's text (UTF-8). `start` and `end` are byte offsets, for files over 16 MiB; a cut never splits a\n\
-                  character. For bytes use `fs.readBytes`, for lines `fs.readLines`.\n\
+            doc: "A file's text (UTF-8).\n\
+                  `start` and `end` are byte offsets, for files over 16 MiB; a character is never split. For bytes use\n\
+                  `fs.readBytes`, for lines `fs.readLines`.\n\
                   @example const config = JSON.parse(await fs.read(\"package.json\"));",
             needs: &[READ],
             effect: Effect::None,
@@ -86,7 +87,8 @@ pub(super) const MODULE: Module = Module {
         Member {
             name: "readBytes",
             declaration: "function readBytes(path: string, options?: { start?: number; end?: number }): Promise<Uint8Array>",
-            doc: "A file's bytes. `start` and `end` are offsets, for files over 16 MiB.",
+            doc: "A file's bytes.\n\
+                  `start` and `end` are offsets, for files over 16 MiB.",
             needs: &[READ],
             effect: Effect::None,
             arity: 2,
@@ -95,7 +97,8 @@ pub(super) const MODULE: Module = Module {
         Member {
             name: "readLines",
             declaration: "function readLines(path: string, options?: { start?: number; end?: number }): Promise<string[]>",
-            doc: "Lines of a text file without their line ends. `start` and `end` count lines from 1, both included.\n\
+            doc: "Lines of a text file, without their line ends.\n\
+                  `start` and `end` count lines from 1, both included.\n\
                   @example const head = await fs.readLines(\"src/main.rs\", { end: 40 });",
             needs: &[READ],
             effect: Effect::None,
@@ -105,8 +108,9 @@ pub(super) const MODULE: Module = Module {
         Member {
             name: "list",
             declaration: "function list(path?: string, options?: { depth?: number; limit?: number }): Promise<FsEntry[]>",
-            doc: "What lies in a folder (default \".\"), sorted by name, hidden and ignored files included. `depth` 2 and more\n\
-                  lists folders in folders too. At most `limit` entries (default 10000): exactly that many means that there may be more.\n\
+            doc: "What lies in a folder (default \".\"), sorted by name, hidden and ignored files included.\n\
+                  `depth` 2 and more lists folders in folders too. At most `limit` entries (default 10000): exactly that\n\
+                  many means that there may be more.\n\
                   @example const files = (await fs.list(\"src\")).filter(e => e.kind === \"file\");",
             needs: &[READ],
             effect: Effect::None,
@@ -117,9 +121,10 @@ pub(super) const MODULE: Module = Module {
             name: "glob",
             declaration: "function glob(pattern: string | string[], options?: { path?: string; kind?: \"file\" | \"directory\" | \"any\"; \
                           hidden?: boolean; ignored?: boolean; limit?: number }): Promise<string[]>",
-            doc: "Paths that match a pattern: `*` and `?` inside a name, `**` across folders, `{a,b}`, `[a-z]`. Starts in `path`\n\
-                  (default \".\"). Leaves out hidden files and what .gitignore names, unless `hidden` or `ignored` is true. At most\n\
-                  `limit` paths (default 10000): exactly that many means that there may be more.\n\
+            doc: "Paths that match a pattern: `*` and `?` inside a name, `**` across folders, `{a,b}`, `[a-z]`.\n\
+                  Starts in `path` (default \".\"). Gives files, unless `kind` says otherwise. Leaves out hidden files and what\n\
+                  .gitignore names, unless `hidden` or `ignored` is true. At most `limit` paths (default 10000): exactly\n\
+                  that many means that there may be more.\n\
                   @example const documents = await fs.glob(\"docs/*.{md,txt}\");",
             needs: &[READ_SOMEWHERE],
             effect: Effect::None,
@@ -130,10 +135,12 @@ pub(super) const MODULE: Module = Module {
             name: "search",
             declaration: "function search(pattern: string, options?: { path?: string; glob?: string | string[]; literal?: boolean; \
                           ignoreCase?: boolean; context?: number; hidden?: boolean; ignored?: boolean; limit?: number }): Promise<FsMatch[]>",
-            doc: "Lines that match a regular expression (Rust syntax: as JavaScript's, without look-around and back-references),\n\
-                  in all text files below `path` (default \".\") whose path matches `glob`. `literal` searches the text as it is;\n\
+            doc: "Lines that match a regular expression, in all text files below `path` (default \".\").\n\
+                  The syntax is JavaScript's without flags, look-around and back-references; `literal` searches the text as\n\
+                  it is. `glob` limits the search to paths, or to names when it has no `/`; with `!` in front it excludes.\n\
                   `context` adds that many lines before and after. Leaves out hidden files and what .gitignore names, unless\n\
-                  `hidden` or `ignored` is true. At most `limit` matches (default 1000): exactly that many means that there may be more.\n\
+                  `hidden` or `ignored` is true. At most `limit` matches (default 1000): exactly that many means that there\n\
+                  may be more.\n\
                   @example const todos = await fs.search(\"TODO|FIXME\", { path: \"src\", glob: \"*.rs\" });",
             needs: &[READ_SOMEWHERE],
             effect: Effect::None,
@@ -152,8 +159,9 @@ pub(super) const MODULE: Module = Module {
         Member {
             name: "write",
             declaration: "function write(path: string, content: string | Uint8Array, options?: { mode?: \"replace\" | \"create\" | \"append\" }): Promise<void>",
-            doc: "Writes a whole file, and the folders on the way to it. `replace` (the default) makes or replaces it in one step:\n\
-                  readers see the old or the new content. `create` fails if it exists, `append` adds to its end.\n\
+            doc: "Writes a whole file, and makes the folders on the way to it.\n\
+                  `replace` (the default) makes or replaces it in one step: readers see the old or the new content.\n\
+                  `create` fails if it exists, `append` adds to its end.\n\
                   @example await fs.write(\"work/report.md\", lines.join(\"\\n\"));",
             needs: &[WRITE],
             effect: Effect::Outside,
@@ -163,7 +171,8 @@ pub(super) const MODULE: Module = Module {
         Member {
             name: "edit",
             declaration: "function edit(path: string, edits: FsEdit | FsEdit[]): Promise<{ replacements: number }>",
-            doc: "Replaces exact text in a file, all edits or none. Later edits see what earlier ones made.\n\
+            doc: "Replaces exact text in a file, all edits or none.\n\
+                  Later edits see what earlier ones made.\n\
                   @example await fs.edit(\"src/app.ts\", { find: \"const port = 80;\", replace: \"const port = 8080;\" });",
             needs: &[READ, WRITE],
             effect: Effect::Outside,
@@ -173,7 +182,7 @@ pub(super) const MODULE: Module = Module {
         Member {
             name: "mkdir",
             declaration: "function mkdir(path: string): Promise<void>",
-            doc: "Makes a folder and the folders on the way to it. One that exists is left as it is.",
+            doc: "Makes a folder, and the folders on the way to it; one that exists is left as it is.",
             needs: &[WRITE],
             effect: Effect::Outside,
             arity: 1,
@@ -182,7 +191,8 @@ pub(super) const MODULE: Module = Module {
         Member {
             name: "move",
             declaration: "function move(from: string, to: string, options?: { overwrite?: boolean }): Promise<void>",
-            doc: "Moves or renames a file or a folder. Fails if `to` exists, unless `overwrite` is true and both are files.",
+            doc: "Moves or renames a file or a folder.\n\
+                  Fails if `to` exists, unless `overwrite` is true and both are files.",
             needs: &[READ, WRITE, WRITE_SECOND],
             effect: Effect::Outside,
             arity: 3,
