@@ -3,7 +3,7 @@
 use std::{
     cell::OnceCell,
     collections::HashMap,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io,
     path::{Path, PathBuf},
 };
@@ -14,12 +14,16 @@ use super::{
     Access, Denied, FileId, Policy,
     handle::open_folder,
     path::{self, normalise},
-    protected::{Part, Snapshot, is_process_file_system, last_name},
+    protected::{Part, Snapshot, is_process_file_system},
     roots::{Root, holder},
 };
 
 /// How many links one path may lead through.
 const MAX_LINKS: usize = 40;
+/// How many names of a folder are compared with one that was not found.
+const MAX_NEIGHBOURS: usize = 1_000;
+/// From 0 to 1: names this alike are suggested.
+const ALIKE: f64 = 0.6;
 
 /// Why there is no place for a path.
 #[derive(Debug)]
@@ -142,15 +146,15 @@ impl<'p> Guard<'p> {
             Err(Refusal::Denied(denied)) if denied.rule == Access::Read.key() => {
                 let absolute = self.policy.absolute(Path::new(path));
                 let below = self.policy.read.iter().map(Root::real).filter(|root| root.starts_with(&absolute));
-                let mut places = Vec::new();
+                let (mut outside, mut places) = (true, Vec::new());
                 for root in below {
+                    outside = false;
                     match self.locate_absolute(Access::Read, root) {
                         // Not made yet, or removed since.
                         Err(Refusal::NotFound { .. }) => {}
                         found => places.push(found?),
                     }
                 }
-                let outside = !self.policy.read.iter().any(|root| root.real().starts_with(&absolute));
                 if outside { Err(denied.into()) } else { Ok(places) }
             }
             found => found.map(|place| vec![place]),
@@ -193,13 +197,16 @@ impl<'p> Guard<'p> {
         Ok(())
     }
 
-    /// Refuses to take away a folder that holds the agent folder, and with it what is protected.
+    /// Refuses to take away a folder that holds the agent folder or a protected part.
     pub fn check_removable(&self, real: &Path) -> Result<(), Denied> {
-        if !self.policy.agent.real.starts_with(real) {
-            return Ok(());
-        }
-        let detail = "it holds the agent folder, which cannot be moved or removed".into();
-        Err(Denied { rule: "protected agent folder".into(), detail })
+        let agent = &self.policy.agent;
+        let held = match self.snapshot.get_or_init(|| Snapshot::take(agent)).part_below(real) {
+            _ if agent.real.starts_with(real) => "the agent folder",
+            Some(part) => part.label,
+            None => return Ok(()),
+        };
+        let detail = format!("it holds {held}, which cannot be moved or removed");
+        Err(Denied { rule: format!("protected {held}"), detail })
     }
 
     fn shield(&self, access: Access, real: &Path, part: &Part) -> Result<(), Denied> {
@@ -251,8 +258,7 @@ impl<'p> Guard<'p> {
                     if access == Access::Read {
                         return Err(self.not_found(&dir, &real, &path));
                     }
-                    let real = end;
-                    return Ok(Step::Arrived { real, target: Target::Missing { folder: dir, names }.into() });
+                    return Ok(Step::Arrived { real: end, target: Target::Missing { folder: dir, names }.into() });
                 }
                 Err(error) => return Err(error.into()),
             };
@@ -297,28 +303,24 @@ impl<'p> Guard<'p> {
         if on_the_way { Ok(()) } else { Ok(self.check(access, real, Some(&metadata))?) }
     }
 
+    /// What is not there, with the visible name beside it that is spelled most like it.
     fn not_found(&self, dir: &Dir, folder: &Path, path: &Path) -> Refusal {
-        let wanted = last_name(path);
-        let entries = dir.entries().into_iter().flatten().flatten().take(MAX_NEIGHBOURS);
-        let visible = entries.filter(|entry| {
-            entry.metadata().is_ok_and(|metadata| !self.hides(&folder.join(entry.file_name()), &metadata))
-        });
-        let score =
-            |name: &String| strsim::normalized_damerau_levenshtein(&name.to_lowercase(), &wanted.to_lowercase());
-        let nearest = visible
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .map(|name| (score(&name), name))
-            .filter(|(score, _)| *score >= ALIKE)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, name)| self.policy.display(&folder.join(name)));
-        Refusal::NotFound { missing: self.policy.display(path), nearest }
+        let lower = |name: &OsStr| name.to_string_lossy().to_lowercase();
+        let wanted = lower(path.file_name().unwrap_or_default());
+        let names = dir.entries().into_iter().flatten().flatten().take(MAX_NEIGHBOURS).map(|entry| entry.file_name());
+        let scored = names.map(|name| (strsim::normalized_damerau_levenshtein(&lower(&name), &wanted), name));
+        let mut alike: Vec<_> = scored.filter(|(score, _)| *score >= ALIKE).collect();
+        alike.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let visible = |name: &OsString| {
+            dir.symlink_metadata(name).is_ok_and(|metadata| !self.hides(&folder.join(name), &metadata))
+        };
+        let nearest = alike.into_iter().map(|(_, name)| name).find(visible);
+        Refusal::NotFound {
+            missing: self.policy.display(path),
+            nearest: nearest.map(|name| self.policy.display(&folder.join(name))),
+        }
     }
 }
-
-/// How many names of a folder are compared with one that was not found.
-const MAX_NEIGHBOURS: usize = 5_000;
-/// From 0 to 1: names this alike are suggested.
-const ALIKE: f64 = 0.6;
 
 enum Step {
     Arrived { real: PathBuf, target: Box<Target> },

@@ -45,6 +45,18 @@ pub(super) fn normalise(path: &Path) -> PathBuf {
     out
 }
 
+/// The longest part of a path that exists, and the rest.
+pub(super) fn split_existing(path: &Path) -> (PathBuf, PathBuf) {
+    let existing = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
+    (existing.to_path_buf(), path.strip_prefix(existing).unwrap_or(Path::new("")).to_path_buf())
+}
+
+/// A path free of links as far as it exists.
+pub(super) fn real_so_far(path: &Path) -> PathBuf {
+    let (existing, rest) = split_existing(path);
+    existing.canonicalize().unwrap_or(existing).join(rest)
+}
+
 /// Upper and lower case and characters that are not seen fold away: what two names share that some file system
 /// could take for one.
 pub(super) fn fold(name: &str) -> String {

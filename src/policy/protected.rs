@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
 };
@@ -11,7 +10,7 @@ use cap_std::{ambient_authority, fs::Dir};
 
 use super::{
     Access, FileId, PolicyError,
-    path::{fold, normalise},
+    path::{fold, normalise, real_so_far},
 };
 
 /// How many files of the protected folders are compared with a file that has several names.
@@ -137,7 +136,13 @@ impl Snapshot {
     }
 
     fn add(&mut self, path: PathBuf, part: &'static Part) {
-        let (Ok(metadata), Ok(real)) = (fs::metadata(&path), path.canonicalize()) else { return };
+        let (Ok(metadata), Ok(real)) = (fs::metadata(&path), path.canonicalize()) else {
+            // A link to what is not there yet: who makes it makes the part.
+            if let Ok(target) = fs::read_link(&path) {
+                self.places.push((real_so_far(&normalise(&path.with_file_name(target))), part));
+            }
+            return;
+        };
         self.ids.insert(FileId::of_std(&metadata), part);
         if metadata.is_dir() {
             self.folders.push((real.clone(), part));
@@ -149,6 +154,11 @@ impl Snapshot {
     pub fn part(&self, real: &Path, id: Option<FileId>) -> Option<&'static Part> {
         let by_place = self.places.iter().find(|(place, _)| real.starts_with(place)).map(|(_, part)| *part);
         by_place.or_else(|| self.ids.get(&id?).copied())
+    }
+
+    /// The part that a folder holds, if it holds one.
+    pub fn part_below(&self, folder: &Path) -> Option<&'static Part> {
+        self.places.iter().find(|(place, _)| place.starts_with(folder)).map(|(_, part)| *part)
     }
 
     /// Every file inside the protected folders, for a file that has more names than one.
@@ -186,9 +196,4 @@ pub(super) fn is_process_file_system(dir: &Dir) -> bool {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn is_process_file_system(_dir: &Dir) -> bool {
     false
-}
-
-/// The last name of a path as text; empty for the top.
-pub(super) fn last_name(path: &Path) -> String {
-    path.file_name().unwrap_or(OsStr::new("")).to_string_lossy().into_owned()
 }

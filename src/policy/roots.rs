@@ -14,7 +14,7 @@ use cap_std::{
 use super::{
     PolicyError,
     handle::open_folder,
-    path::{self, normalise},
+    path::{self, normalise, split_existing},
     protected::{Agent, Part},
 };
 
@@ -154,12 +154,6 @@ pub(super) fn refuse_planted_links(read: &[Root], write: &[Root]) -> Result<(), 
         }
     }
     Ok(())
-}
-
-/// The longest part of a path that exists, and the rest.
-fn split_existing(path: &Path) -> (PathBuf, PathBuf) {
-    let existing = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
-    (existing.to_path_buf(), path.strip_prefix(existing).unwrap_or(Path::new("")).to_path_buf())
 }
 
 /// Opens a path that is free of links, name by name.

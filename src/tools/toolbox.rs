@@ -170,7 +170,11 @@ impl Toolbox {
                 args: call.args.iter().map(Datum::to_json).collect(),
                 rule: rule.clone(),
             };
-            shared.approver.ask(request).await
+            let answer = shared.approver.ask(request).await;
+            if answer == Approval::Session {
+                shared.approved.lock().unwrap_or_else(PoisonError::into_inner).insert(function);
+            }
+            answer
         };
         let answer = tokio::select! {
             answer = answer => answer,
@@ -178,10 +182,7 @@ impl Toolbox {
         };
         let detail = match answer {
             Approval::Once => "approved once",
-            Approval::Session => {
-                shared.approved.lock().unwrap_or_else(PoisonError::into_inner).insert(function);
-                "approved for this session"
-            }
+            Approval::Session => "approved for this session",
             Approval::No => {
                 let detail = format!("the rule {rule} = \"ask\" asked the user, who said no");
                 return Err(Denied { rule, detail }.into());

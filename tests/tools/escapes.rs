@@ -221,6 +221,15 @@ async fn a_protected_folder_that_is_itself_a_link_stays_protected_where_it_leads
     assert_eq!(tools.text("read", [p(&target)]).await, "t");
     tools.denial("write", [p(&target), s("x")]).await;
     tools.denial("write", [p(desk.outside("shared/tools/new.ts")), s("x")]).await;
+    tools.denial("remove", [p(desk.outside("shared/tools")), o(json!({ "recursive": true }))]).await;
+    let inner = desk.outside("shared");
+    fs::create_dir(inner.join("holder")).unwrap();
+    fs::rename(inner.join("tools"), inner.join("holder/tools")).unwrap();
+    fs::remove_file(desk.path("tools")).unwrap();
+    desk.link("../shared/holder/tools", "tools");
+    tools.denial("move", [p(inner.join("holder")), p(inner.join("gone"))]).await;
+    fs::remove_dir_all(inner.join("holder")).unwrap();
+    tools.denial("write", [p(inner.join("holder/tools/new.ts")), s("x")]).await;
 }
 
 #[tokio::test]

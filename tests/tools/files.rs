@@ -153,6 +153,15 @@ async fn a_write_makes_the_folders_on_the_way_and_replaces_as_a_whole() {
 }
 
 #[tokio::test]
+async fn new_content_does_not_inherit_the_right_to_run_as_somebody_else() {
+    let desk = Desk::furnished();
+    fs::set_permissions(desk.path("work/draft.txt"), fs::Permissions::from_mode(0o6755)).unwrap();
+    let tools = desk.tools(&["."], &["work"]);
+    tools.call("write", [s("work/draft.txt"), s("new")]).await.unwrap();
+    assert_eq!(fs::metadata(desk.path("work/draft.txt")).unwrap().permissions().mode() & 0o7777, 0o755);
+}
+
+#[tokio::test]
 async fn a_root_for_both_reading_and_writing_may_be_missing_until_the_first_write() {
     let desk = Desk::new();
     let tools = desk.tools(&["work"], &["work"]);

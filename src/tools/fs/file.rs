@@ -3,7 +3,7 @@
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use axon_capsule::Datum;
-use cap_std::fs::{Dir, File, FileType, Metadata, OpenOptions};
+use cap_std::fs::{Dir, File, FileType, FileTypeExt, Metadata, MetadataExt, OpenOptions, Permissions, PermissionsExt};
 use uuid::Uuid;
 
 use super::super::{
@@ -45,7 +45,6 @@ pub(super) fn regular(metadata: &Metadata) -> Result<(), Fault> {
 }
 
 fn special(metadata: &Metadata) -> &'static str {
-    use cap_std::fs::FileTypeExt;
     let kind: FileType = metadata.file_type();
     match () {
         () if kind.is_dir() => "a folder",
@@ -90,7 +89,8 @@ pub(super) fn replace(
         let mut file = open_file(folder, temporary.as_ref(), OpenOptions::new().write(true).create_new(true))?;
         fill(&mut file)?;
         if let Some(old) = old {
-            file.set_permissions(old.permissions())?;
+            // Without the bits that would let new content run as somebody else.
+            file.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
         }
         stop.check()?;
         Ok(folder.rename(&temporary, folder, name)?)

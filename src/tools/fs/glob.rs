@@ -42,7 +42,7 @@ pub(in crate::tools) fn glob(context: &Context, mut args: Args) -> Result<Datum,
         guard.starts(path)?;
     }
     let mut paths = BTreeSet::new();
-    for pattern in patterns {
+    'patterns: for pattern in patterns {
         let pattern = Pattern::parse(&pattern)?;
         let base = pattern.base(path.as_deref());
         let skip = Skip { hidden: skip.hidden && !pattern.names_hidden(), ..skip };
@@ -68,7 +68,7 @@ pub(in crate::tools) fn glob(context: &Context, mut args: Args) -> Result<Datum,
                 Target::Missing { .. } => ControlFlow::Continue(()),
             };
             if flow.is_break() {
-                break;
+                break 'patterns;
             }
         }
     }
