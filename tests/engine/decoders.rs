@@ -207,7 +207,7 @@ fn two_broken_blocks_do_not_become_one() {
 
 #[test]
 fn hostile_messages_take_linear_time() {
-    const SIZE: usize = 1 << 20;
+    const SIZE: usize = 1 << 18;
     let hostile = [
         "<",
         "</",
@@ -247,12 +247,12 @@ fn hostile_messages_take_linear_time() {
             for message in [message.clone(), format!("{opened}{message}"), format!("`{message}")] {
                 decode(format, [message.as_str()]);
             }
-            let bytewise = &message[..SIZE / 4];
+            let bytewise = &message[..SIZE / 8];
             decode(format, (0..bytewise.len()).map(|at| &bytewise[at..=at]));
         }
     }
-    // Anything quadratic takes hours.
-    assert!(started.elapsed() < Duration::from_secs(180), "{:?}", started.elapsed());
+    // Anything quadratic takes many minutes.
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
 }
 
 #[test]

@@ -49,8 +49,9 @@ pub(super) struct AirDecoder {
     done: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum State {
+    #[default]
     Between,
     /// Inside a block that is not AIR's, with its name.
     Unknown(String),
@@ -68,12 +69,6 @@ enum State {
 enum Progress {
     Advanced,
     Starved,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self::Between
-    }
 }
 
 impl Decoder for AirDecoder {

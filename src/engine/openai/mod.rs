@@ -110,13 +110,13 @@ impl OpenAiProvider {
 
     async fn attempt(&self, call: ModelCall) -> Result<ChatStream, Fault> {
         let faults = Faults::new(call.model.clone(), self.secrets.clone());
-        let first_token = Deadline::first_token(self.timeouts.first_token);
         let request = self
             .client()
             .map_err(|error| faults.transport(error))?
             .post(self.endpoint.clone())
             .headers(self.headers.clone())
             .json(&ChatRequest::new(&call, self.token_limit_field()));
+        let first_token = Deadline::first_token(self.timeouts.first_token);
         let response = first_token.enforce(request.send(), &faults).await?;
 
         let status = response.status().as_u16();
