@@ -73,7 +73,7 @@ struct Unavailable {
 }
 
 impl Unavailable {
-    const NAME: &str = "none";
+    const NAME: &str = "unconfigured";
 
     fn new(error: &EngineConfigError) -> Self {
         let code = match error {

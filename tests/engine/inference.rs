@@ -66,7 +66,7 @@ async fn one_call_is_one_span_from_start_to_complete() {
 async fn three_attempts_are_made_and_then_the_fault_is_raised() {
     let model = scripted(&codes(&json!({ "fault": { "status": 500, "retryAfterMs": 1, "message": "on fire" } })));
     let outcome = infer(&model.engine, request(Format::Air)).await;
-    assert_eq!(outcome.failure(), "TRANSPORT from script (script, HTTP 500): on fire (after 3 attempts)");
+    assert_eq!(outcome.failure(), "TRANSPORT (script, script, HTTP 500): on fire (after 3 attempts)");
     assert_eq!(outcome.log.kinds(), ["start", "input", "retry", "retry", "failed"]);
     assert_eq!(outcome.log.only("failed")["attempts"], 3);
     assert_eq!(outcome.log.all("retry").iter().map(|retry| retry["attempt"].clone()).collect::<Vec<_>>(), [1, 2]);
@@ -139,6 +139,18 @@ async fn an_aborted_call_is_interrupted_and_no_fault() {
     drop(stream);
     assert_eq!(log.kinds(), ["start", "input", "complete"]);
     assert_eq!(log.only("complete")["stopReason"], "interrupted");
+}
+
+#[tokio::test]
+async fn an_abort_behind_the_end_of_the_answer_is_not_recorded_as_another_end() {
+    let model = scripted(&codes(&json!({ "text": "", "stop_reason": "length" })));
+    let abort = AbortController::new();
+    let log = Arc::new(Recorder::default());
+    let mut stream = model.engine.stream(request(Format::Raw), abort.signal(), log.clone());
+    assert!(matches!(stream.next().await, Ok(Some(EngineEvent::OutputError { .. }))));
+    abort.abort("user");
+    assert_eq!(stream.next().await.unwrap_err().code, "INTERRUPTED");
+    assert_eq!(log.only("complete")["stopReason"], "length");
 }
 
 #[tokio::test]

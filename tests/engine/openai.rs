@@ -190,6 +190,7 @@ async fn statuses_and_words_give_the_fault() {
             json!({ "error": { "message": "what?", "type": "invalid_request_error" } }),
             "INVALID_REQUEST",
         ),
+        ("400 Bad Request", json!({ "error": { "message": "x", "code": "content_filter" } }), "CONTENT_FILTER"),
         ("404 Not Found", json!({ "error": "model 'x' not found" }), "INVALID_REQUEST"),
         ("422 Unprocessable", json!({ "detail": "temperature" }), "INVALID_REQUEST"),
         ("307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/", json!({}), "INVALID_REQUEST"),
@@ -210,11 +211,7 @@ async fn statuses_and_words_give_the_fault() {
         assert_eq!(fault["status"].to_string(), head[..3]);
         assert_eq!(fault["retryable"], false);
         assert_eq!(server.requests().len(), 1);
-        assert!(
-            outcome.failure().starts_with(&format!("{code} from openai (test-model, HTTP ")),
-            "{}",
-            outcome.failure()
-        );
+        assert!(outcome.failure().starts_with(&format!("{code} (openai, test-model, HTTP ")), "{}", outcome.failure());
     }
 }
 
