@@ -8,6 +8,12 @@ pub(crate) const ABANDON_GRACE: Duration = Duration::from_secs(1);
 /// How often a VM that is past its deadline is asked to stop.
 pub(crate) const REARM_PERIOD: Duration = Duration::from_millis(50);
 
+/// How often a VM may go on for [`REARM_PERIOD`] after it was told to end.
+pub(crate) const PATIENCE: u32 = 3;
+
+/// The stack of the thread that runs a VM, in bytes: Luau's parser and compiler recurse by up to 1000 levels.
+pub(crate) const STACK_BYTES: usize = 8 << 20;
+
 /// What a VM over its memory limit may still allocate to tell where that happened, in bytes.
 pub(crate) const MEMORY_RESERVE_BYTES: usize = 1 << 20;
 

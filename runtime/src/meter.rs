@@ -9,7 +9,7 @@ use std::{
     ptr,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -19,7 +19,7 @@ use mlua::{Lua, VmState, ffi};
 use crate::{
     Limits,
     clock::thread_cpu,
-    limits::{ABANDON_GRACE, REARM_PERIOD},
+    limits::{ABANDON_GRACE, PATIENCE, REARM_PERIOD},
 };
 
 /// Why a VM was stopped at a safepoint.
@@ -53,6 +53,8 @@ pub(crate) struct Meter {
     asked_at: AtomicU64,
     /// Nobody waits for the VM any more: it ends at the next safepoint.
     orphaned: AtomicBool,
+    /// How often the VM was told to end in this turn.
+    refusals: AtomicU32,
     trigger: Mutex<Option<Trigger>>,
 }
 
@@ -66,6 +68,7 @@ impl Meter {
             aborted_at: AtomicU64::new(0),
             asked_at: AtomicU64::new(0),
             orphaned: AtomicBool::new(false),
+            refusals: AtomicU32::new(0),
             trigger: Mutex::new(None),
         }
     }
@@ -91,6 +94,7 @@ impl Meter {
         self.aborted_at.store(0, Ordering::Relaxed);
         self.asked_at.store(0, Ordering::Relaxed);
         self.orphaned.store(false, Ordering::Relaxed);
+        self.refusals.store(0, Ordering::Relaxed);
         self.arm(false);
     }
 
@@ -104,6 +108,14 @@ impl Meter {
     pub fn suspended(&self) {
         self.running_since.store(0, Ordering::Relaxed);
         self.asked_at.store(0, Ordering::Relaxed);
+    }
+
+    /// Runs what is the kernel's time and not the cognet's.
+    pub fn outside<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.suspended();
+        let outcome = work();
+        self.running_since.store(self.now(), Ordering::Relaxed);
+        outcome
     }
 
     /// The wake's signal was aborted.
@@ -144,16 +156,20 @@ impl Meter {
         if self.orphaned.load(Ordering::Relaxed) {
             return Err(Ended::Forced);
         }
-        self.arm(false);
         self.asked_at.store(0, Ordering::Relaxed);
-        match self.verdict() {
-            Some(ended) => Err(ended),
-            None => Ok(()),
+        let Some(ended) = self.verdict() else {
+            self.arm(false);
+            return Ok(());
+        };
+        // The handlers of the host may tell what happened; a script that goes on regardless ends at every safepoint.
+        if self.refusals.fetch_add(1, Ordering::Relaxed) < PATIENCE {
+            self.arm(false);
         }
+        Err(ended)
     }
 
     /// Whether, and why, the VM is to end now.
-    pub fn verdict(&self) -> Option<Ended> {
+    fn verdict(&self) -> Option<Ended> {
         let aborted = self.aborted_at.load(Ordering::Relaxed);
         if aborted != 0 && self.now().saturating_sub(aborted) >= nanoseconds(self.limits.forced_end) {
             return Some(Ended::Forced);

@@ -12,6 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::{
     AbortSignal, CognetError,
     error::code,
+    limits::STACK_BYTES,
     meter::{Look, Meter},
     vm::Vm,
 };
@@ -54,6 +55,7 @@ pub(crate) async fn take_turn<T: Send + 'static>(
     let mut attendance = Attendance { meter: Some(Arc::clone(&meter)), _gone: gone.drop_guard() };
     std::thread::Builder::new()
         .name("axon-cognet".to_owned())
+        .stack_size(STACK_BYTES)
         .spawn(move || {
             let outcome = runtime.block_on(work);
             drop(turn);
@@ -75,7 +77,10 @@ pub(crate) async fn take_turn<T: Send + 'static>(
             biased;
             outcome = &mut receiver => {
                 attendance.meter = None;
-                return outcome.map_err(|_| failed("the cognet's thread has panicked".to_owned()));
+                return outcome.map_err(|_| {
+                    vm.lose();
+                    failed("the cognet's thread has panicked".to_owned())
+                });
             }
             () = signal.cancelled(), if !aborted => {
                 aborted = true;

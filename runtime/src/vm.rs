@@ -122,7 +122,8 @@ impl Vm {
         Ok(error)
     }
 
-    /// The VM did not stop when it was asked to: its thread was left behind and holds its lock.
+    /// The VM cannot be used any more: it did not stop when it was asked to, and its thread, which was left behind, holds its
+    /// lock; or the thread has panicked.
     pub fn lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }

@@ -78,11 +78,13 @@ pub(super) fn bind(binder: &Binder<'_>) -> mlua::Result<()> {
 
 fn bind_store(binder: &Binder<'_>) -> mlua::Result<()> {
     binder.function("session_get", |lua, host, query: LuaValue| {
-        let entries = host.kernel.session_get(after(&query)?)?;
+        let after = after(&query)?;
+        let entries = host.meter.outside(|| host.kernel.session_get(after))?;
         entries_to_lua(lua, entries)
     })?;
     binder.function("store_get", |lua, host, key: LuaValue| {
-        match host.kernel.store_get(&args::string(&key, "kernel.store.get: key")?)? {
+        let key = args::string(&key, "kernel.store.get: key")?;
+        match host.meter.outside(|| host.kernel.store_get(&key))? {
             Some(value) => Ok(convert::to_lua(lua, &value)?),
             None => Ok(LuaValue::Nil),
         }

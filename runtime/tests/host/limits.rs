@@ -13,7 +13,8 @@ fn tight() -> Limits {
 async fn failure_within(limits: Limits, body: &str) -> axon_runtime::CognetError {
     let kernel = FakeKernel::new();
     let main = format!("local n = 0\nloop(function(wake)\nn += 1\nif n == 1 then\n{body}\nend\nwake.stop()\nend)");
-    let mut brain = Cognet::main(&main).load_within(&kernel, limits).await.unwrap();
+    let cognet = Cognet::main(&main);
+    let mut brain = cognet.load_within(&kernel, limits).await.unwrap();
     let error = failure(brain.wake(Vec::new(), AbortSignal::default()).await);
     brain.wake(Vec::new(), AbortSignal::default()).await.expect("the next wake runs");
     error
@@ -45,6 +46,44 @@ async fn no_way_of_catching_outlives_the_cpu_limit() {
 async fn a_hostile_pattern_ends_at_the_cpu_limit() {
     let body = "string.find(string.rep('a', 300000), '.-.-.-.-.-.-b')";
     assert_eq!(failure_within(tight(), body).await.code, "COGNET_CPU");
+}
+
+#[tokio::test]
+async fn what_no_safepoint_stops_is_left_behind_and_the_next_wake_runs() {
+    let kernel = FakeKernel::new();
+    let cognet = Cognet::body("if #wake.stimuli == 0 then table.sort(table.create(6000000, 1)) end");
+    let limits = Limits { memory_bytes: 256 << 20, ..tight() };
+    let mut brain = cognet.load_within(&kernel, limits).await.unwrap();
+    assert_eq!(failure(brain.wake(Vec::new(), AbortSignal::default()).await).code, "COGNET_CPU");
+    brain.wake(vec![kernel.say("go on")], AbortSignal::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn recursion_without_end_is_an_error_with_its_place() {
+    for body in [
+        "local function f() return 1 + f() end f()",
+        "local t = setmetatable({}, {}) getmetatable(t).__index = function(_, k) return t[k .. 'x'] end local _ = t.a",
+        "local function f() string.gsub('x', 'x', f) end f()",
+        "local function f() pcall(f) error('deep') end f()",
+    ] {
+        let error = failure_within(Limits { memory_bytes: 256 << 20, ..Limits::default() }, body).await;
+        assert_eq!(error.code, "COGNET_RUNTIME", "{body}: {error}");
+        assert_eq!(error.at.unwrap().line, 5, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn source_that_nests_without_end_is_a_syntax_error() {
+    let (open, close) = ("(".repeat(20_000), ")".repeat(20_000));
+    let deep = [
+        format!("return {open}1{close}"),
+        format!("{}{}", "do ".repeat(20_000), "end ".repeat(20_000)),
+        format!("local t = {}{}", "{".repeat(20_000), "}".repeat(20_000)),
+    ];
+    for source in deep {
+        let error = Cognet::main(&source).load(&FakeKernel::new()).await.err().unwrap();
+        assert_eq!(error.code, "COGNET_SYNTAX", "{error}");
+    }
 }
 
 #[tokio::test]

@@ -10,3 +10,4 @@ mod modules;
 mod sandbox;
 mod verbs;
 mod wake;
+mod world;

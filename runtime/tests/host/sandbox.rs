@@ -31,6 +31,16 @@ async fn the_globals_are_these_and_no_more() {
 }
 
 #[tokio::test]
+async fn the_functions_of_frames_stay_out_of_reach() {
+    for call in ["debug.info(1, 'f')", "debug.info(3, 'sf')", "debug.info(coroutine.running(), 2, 'f')"] {
+        assert_eq!(failure_of(call).await.code, "ARGUMENT_INVALID", "{call}");
+    }
+    let body = "local function here() return debug.info(1, 'l') end\n\
+                kernel.output('cognet:output:text', { content = tostring(here()) })";
+    assert_eq!(outputs_of(body).await, ["2"]);
+}
+
+#[tokio::test]
 async fn libraries_and_the_string_metatable_are_read_only() {
     for body in [
         "string.format = print",
