@@ -3,10 +3,29 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod abort;
+pub mod air;
+mod brain;
+mod clock;
+mod config;
+mod error;
+mod host;
+mod json;
 mod kernel;
+mod limits;
+mod meter;
+mod nearest;
+mod nothing;
+mod source;
+mod turn;
+mod vm;
 
 pub use abort::{AbortController, AbortSignal};
+pub use brain::{Brain, WakeReport, read_config};
+pub use config::{CognetConfig, Mode};
+pub use error::{CognetError, Location, WakeFailure};
 pub use kernel::{
     ABI_VERSION, BoxFuture, Done, EngineEvent, Entry, EntryTime, EventStream, Format, Kernel, Message, Role, RunError,
     RunErrorKind, RunResult, Scope, ScopeMember, ScopeModule, StreamRequest, Usage, VerbError,
 };
+pub use limits::Limits;
+pub use source::CognetSource;
