@@ -5,7 +5,7 @@
 //! first literal close tag, so that broken code never swallows the blocks behind it.
 
 use super::{
-    table,
+    block,
     tag::{self, Reading, TagKind},
 };
 
@@ -195,7 +195,7 @@ impl CodeScanner {
         let Some(followed) = self.followed else { return Reading::IsNot };
         match tag::read_tag(text, ending) {
             Reading::Undecided => return Reading::Undecided,
-            Reading::Is(tag) if tag.kind != TagKind::Close && table::block(tag.name).is_some() => {
+            Reading::Is(tag) if tag.kind != TagKind::Close && block(tag.name).is_some() => {
                 if followed.in_line_comment {
                     return Reading::Is(Scan::Closed(followed.close));
                 }
