@@ -156,6 +156,8 @@ fn code_ends_at_the_close_tag_that_is_no_part_of_a_token() {
         "const n = a[0] / f(1) / 2; // it's `fine`\n",
         "a! / b; const c = 'x/`';",
         "const x = <T,>(a: T) => a;",
+        "```ts\nconst a = `it's`;\n```",
+        "const a = ``; const b = `</typescript>`;",
     ];
     for code in codes {
         let message = format!("<typescript>\n{code}\n</typescript>\n<text>after</text><done/>");

@@ -135,6 +135,33 @@ async fn a_request_says_what_was_asked_and_no_more() {
 }
 
 #[tokio::test]
+async fn content_in_parts_is_text_and_reasoning() {
+    let thinking = json!({ "content": [{ "type": "thinking", "thinking": [{ "type": "text", "text": "hm" }] }] });
+    let said = json!({ "content": [{ "type": "text", "text": "a" }, { "type": "text", "text": "b" }] });
+    let server = Server::start([Reply::events([chunk(thinking), chunk(said), DONE.to_owned()])]).await;
+    let outcome = infer_raw(&server).await;
+    assert_eq!(outcome.done().text, "ab");
+    assert_eq!(outcome.log.only("complete")["reasoning"], "hm");
+}
+
+#[tokio::test]
+async fn a_failure_says_what_to_do_about_it() {
+    let refused = Reply::status("401 Unauthorized", "{\"error\":{\"message\":\"Who are you?\"}}");
+    let server = Server::start([refused]).await;
+    let message = infer_raw(&server).await.failure().to_owned();
+    assert!(message.contains("Who are you? (no key was sent: name its variable with `api_key_env`"), "{message}");
+    let with_key = EngineSpec { api_key_env: Some("TEST_KEY".to_owned()), ..spec(&server) };
+    let env = |_: &str| Some("sk-secret".to_owned());
+    let engine = Engine::from_spec(with_key, Path::new("."), &env, Arc::new(Facts::default())).unwrap();
+    let message = infer(&engine, request(Format::Raw)).await.failure().to_owned();
+    assert!(message.contains("Who are you? (the key is the one in TEST_KEY)"), "{message}");
+
+    let server = Server::start([Reply::status("308 Permanent\r\nlocation: https://elsewhere.example/v1", "")]).await;
+    let message = infer_raw(&server).await.failure().to_owned();
+    assert!(message.contains("at https://elsewhere.example/v1; correct `base_url`"), "{message}");
+}
+
+#[tokio::test]
 async fn what_was_not_reported_is_absent() {
     let usage = format!("data: {}\n\n", json!({ "choices": null, "usage": null, "model": null }));
     let server = Server::start([Reply::events([text("hi"), usage, finish("stop")])]).await;

@@ -128,7 +128,7 @@ fn config_error(script: &str) -> String {
     let file = dir.path().join("model.json");
     std::fs::write(&file, script).unwrap();
     let spec = EngineSpec { script: Some("model.json".into()), ..EngineSpec::default() };
-    let error = Engine::from_spec(spec, dir.path(), &no_env, Arc::new(Facts::default())).err().expect("an error");
+    let error = Engine::from_spec(spec, dir.path(), &no_env, Arc::new(Facts::default())).expect_err("an error");
     assert!(matches!(error, EngineConfigError::InvalidScript { .. }));
     let message = error.to_string();
     message.strip_prefix(&file.display().to_string()).expect("the file comes first").to_owned()
@@ -164,7 +164,7 @@ fn a_bad_script_names_file_line_and_what_is_accepted() {
 #[test]
 fn a_script_that_is_not_there_is_named() {
     let spec = EngineSpec { script: Some("nowhere.json".into()), ..EngineSpec::default() };
-    let error = Engine::from_spec(spec, Path::new("/agent"), &no_env, Arc::new(Facts::default())).err().unwrap();
+    let error = Engine::from_spec(spec, Path::new("/agent"), &no_env, Arc::new(Facts::default())).unwrap_err();
     let message = error.to_string();
     assert!(message.starts_with("cannot read the engine's script /agent/nowhere.json: "), "{message}");
 }

@@ -11,7 +11,7 @@ fn make(spec: EngineSpec, env: &dyn Fn(&str) -> Option<String>) -> Result<Engine
 }
 
 fn refused(spec: EngineSpec) -> String {
-    make(spec, &no_env).err().expect("an error").to_string()
+    make(spec, &no_env).expect_err("an error").to_string()
 }
 
 fn openai() -> EngineSpec {
@@ -53,7 +53,7 @@ fn openai_needs_a_key_and_other_servers_do_not() {
 #[test]
 fn a_key_that_cannot_be_sent_is_not_shown() {
     let env = |_: &str| Some("sk-sec\nret".to_owned());
-    let message = make(openai(), &env).err().unwrap().to_string();
+    let message = make(openai(), &env).unwrap_err().to_string();
     assert!(message.contains("OPENAI_API_KEY") && !message.contains("sec"), "{message}");
 }
 
