@@ -117,13 +117,13 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} from {}", self.code, self.provider)?;
-        match (&self.model, self.status) {
-            (Some(model), Some(status)) => write!(f, " ({model}, HTTP {status})")?,
-            (Some(model), None) => write!(f, " ({model})")?,
-            (None, Some(status)) => write!(f, " (HTTP {status})")?,
-            (None, None) => {}
+        write!(f, "{} ({}", self.code, self.provider)?;
+        if let Some(model) = &self.model {
+            write!(f, ", {model}")?;
         }
-        write!(f, ": {}", self.message)
+        if let Some(status) = self.status {
+            write!(f, ", HTTP {status}")?;
+        }
+        write!(f, "): {}", self.message)
     }
 }

@@ -1,6 +1,6 @@
 //! The engine of an agent: the way to its model.
 
-use std::{path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
 use axon_runtime::{AbortSignal, BoxFuture, EventStream, StreamRequest};
 
@@ -18,6 +18,13 @@ use super::{
 #[derive(Clone)]
 pub struct Engine {
     provider: Arc<dyn Provider>,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (provider, model) = self.describe();
+        f.debug_struct("Engine").field("provider", &provider).field("model", &model).finish_non_exhaustive()
+    }
 }
 
 impl Engine {
@@ -73,7 +80,7 @@ struct Unavailable {
 }
 
 impl Unavailable {
-    const NAME: &str = "none";
+    const NAME: &str = "unconfigured";
 
     fn new(error: &EngineConfigError) -> Self {
         let code = match error {

@@ -211,7 +211,9 @@ impl Inference {
     }
 
     fn interrupt(&mut self) -> VerbError {
-        self.record_complete(STOP_INTERRUPTED, None);
+        if !matches!(self.phase, Phase::Ended) {
+            self.record_complete(STOP_INTERRUPTED, None);
+        }
         self.end();
         VerbError::new("INTERRUPTED", self.signal.reason().unwrap_or("the wake was aborted"))
     }

@@ -17,7 +17,6 @@ mod script;
 mod spec;
 mod telemetry;
 
-pub use air::{AIR_BLOCKS, AirBlock, AirContent};
 pub use decoder::{Decoder, MessageEnd, decoder};
 pub use fault::{Fault, FaultCode};
 pub use handle::Engine;

@@ -54,7 +54,7 @@ pub enum EngineConfigError {
          openai:MODEL or --engine script:FILE"
     )]
     NotConfigured,
-    #[error("there is no engine provider \"{given}\"{}; accepted: {}", did_you_mean(.nearest), PROVIDERS.join(", "))]
+    #[error("there is no engine provider \"{given}\"{} Accepted: {}", did_you_mean(.nearest), PROVIDERS.join(", "))]
     UnknownProvider { given: String, nearest: Option<&'static str> },
     #[error("the engine provider \"{provider}\" needs `{key}` under [engine] in axon.toml, or --engine {usage}")]
     Missing { provider: &'static str, key: &'static str, usage: &'static str },
@@ -83,7 +83,10 @@ pub enum EngineConfigError {
 }
 
 fn did_you_mean(nearest: &Option<&'static str>) -> String {
-    nearest.map(|nearest| format!(", did you mean \"{nearest}\"?")).unwrap_or_default()
+    match nearest {
+        Some(nearest) => format!(", did you mean \"{nearest}\"?"),
+        None => ".".to_owned(),
+    }
 }
 
 /// A provider that this build has.

@@ -156,6 +156,8 @@ fn code_ends_at_the_close_tag_that_is_no_part_of_a_token() {
         "const n = a[0] / f(1) / 2; // it's `fine`\n",
         "a! / b; const c = 'x/`';",
         "const x = <T,>(a: T) => a;",
+        "```ts\nconst a = `it's`;\n```",
+        "const a = ``; const b = `</typescript>`;",
     ];
     for code in codes {
         let message = format!("<typescript>\n{code}\n</typescript>\n<text>after</text><done/>");
@@ -207,7 +209,7 @@ fn two_broken_blocks_do_not_become_one() {
 
 #[test]
 fn hostile_messages_take_linear_time() {
-    const SIZE: usize = 1 << 20;
+    const SIZE: usize = 1 << 18;
     let hostile = [
         "<",
         "</",
@@ -247,12 +249,12 @@ fn hostile_messages_take_linear_time() {
             for message in [message.clone(), format!("{opened}{message}"), format!("`{message}")] {
                 decode(format, [message.as_str()]);
             }
-            let bytewise = &message[..SIZE / 4];
+            let bytewise = &message[..SIZE / 8];
             decode(format, (0..bytewise.len()).map(|at| &bytewise[at..=at]));
         }
     }
-    // Anything quadratic takes hours.
-    assert!(started.elapsed() < Duration::from_secs(180), "{:?}", started.elapsed());
+    // Anything quadratic takes many minutes.
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
 }
 
 #[test]

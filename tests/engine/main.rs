@@ -4,5 +4,6 @@ mod decoders;
 mod inference;
 mod openai;
 mod script;
+mod server;
 mod spec;
 mod support;

@@ -11,13 +11,13 @@
 //! - Code loses one newline at its start and one at its end, as text does. An empty text is no event.
 
 mod prose;
-mod table;
 mod tag;
 mod typescript;
 
-use axon_runtime::EngineEvent;
-
-pub use table::{AIR_BLOCKS, AirBlock, AirContent};
+use axon_runtime::{
+    EngineEvent,
+    air::{AIR_BLOCKS, AirBlock, AirRole},
+};
 
 use self::{
     prose::Prose,
@@ -49,8 +49,9 @@ pub(super) struct AirDecoder {
     done: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum State {
+    #[default]
     Between,
     /// Inside a block that is not AIR's, with its name.
     Unknown(String),
@@ -68,12 +69,6 @@ enum State {
 enum Progress {
     Advanced,
     Starved,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self::Between
-    }
 }
 
 impl Decoder for AirDecoder {
@@ -124,14 +119,14 @@ impl AirDecoder {
             Reading::Is(tag) => tag,
         };
         let (kind, end) = (tag.kind, self.at + tag.len);
-        match (table::block(tag.name), kind) {
+        match (block(tag.name), kind) {
             (Some(block), TagKind::Open | TagKind::SelfClosing) => {
                 self.report_stray(events);
                 self.at = end;
                 self.open(block, kind, events);
             }
             // Some models write `<done></done>`.
-            (Some(AirBlock { content: AirContent::Done, .. }), TagKind::Close) => self.at = end,
+            (Some(AirBlock { role: AirRole::Done, .. }), TagKind::Close) => self.at = end,
             (Some(_), TagKind::Close) => self.pass_over(end),
             (None, TagKind::Close) => match &self.state {
                 State::Unknown(open) if open.eq_ignore_ascii_case(tag.name) => {
@@ -156,23 +151,23 @@ impl AirDecoder {
     }
 
     fn open(&mut self, block: &AirBlock, kind: TagKind, events: &mut Vec<EngineEvent>) {
-        self.state = match (block.content, kind) {
-            (AirContent::Done, _) => {
+        self.state = match (block.role, kind) {
+            (AirRole::Done, _) => {
                 if !self.done {
                     events.push(EngineEvent::Stop);
                 }
                 self.done = true;
                 State::Between
             }
-            (AirContent::TypeScript, TagKind::SelfClosing) => {
+            (AirRole::TypeScript, TagKind::SelfClosing) => {
                 self.has_code = true;
                 events.push(EngineEvent::TypeScript { content: String::new() });
                 State::Between
             }
             (_, TagKind::SelfClosing) => State::Between,
-            (AirContent::Text, _) => State::Text { prose: Prose::new(block.tag), content: String::new() },
-            (AirContent::Thinking, _) => State::Thinking(Prose::new(block.tag)),
-            (AirContent::TypeScript, _) => State::Code(CodeScanner::new(
+            (AirRole::Text, _) => State::Text { prose: Prose::new(block.tag), content: String::new() },
+            (AirRole::Thinking, _) => State::Thinking(Prose::new(block.tag)),
+            (AirRole::TypeScript, _) => State::Code(CodeScanner::new(
                 block.tag,
                 if self.unbalanced_blocks < MAX_UNBALANCED_BLOCKS {
                     CloseRule::Balanced
@@ -263,6 +258,11 @@ impl AirDecoder {
             events.push(violation(UNKNOWN_BLOCK, message, Some(tag)));
         }
     }
+}
+
+/// The block whose tag is `name`, in any case.
+fn block(name: &str) -> Option<&'static AirBlock> {
+    AIR_BLOCKS.iter().find(|block| block.tag.eq_ignore_ascii_case(name))
 }
 
 fn incomplete_block(tag: &str, content: &str) -> EngineEvent {

@@ -5,9 +5,12 @@
 //! first literal close tag, so that broken code never swallows the blocks behind it.
 
 use super::{
-    table,
+    block,
     tag::{self, Reading, TagKind},
 };
+
+/// Models put fences of Markdown around their code, and no program has three of these in a row outside of a token.
+const FENCE: &[u8] = b"```";
 
 /// Words after which `/` begins a regular expression.
 const OPERATOR_WORDS: &[&[u8]] = &[
@@ -195,7 +198,7 @@ impl CodeScanner {
         let Some(followed) = self.followed else { return Reading::IsNot };
         match tag::read_tag(text, ending) {
             Reading::Undecided => return Reading::Undecided,
-            Reading::Is(tag) if tag.kind != TagKind::Close && table::block(tag.name).is_some() => {
+            Reading::Is(tag) if tag.kind != TagKind::Close && block(tag.name).is_some() => {
                 if followed.in_line_comment {
                     return Reading::Is(Scan::Closed(followed.close));
                 }
@@ -208,7 +211,13 @@ impl CodeScanner {
     }
 
     fn step(&mut self, bytes: &[u8], byte: u8, next: Option<u8>, ending: bool) -> Step {
-        if next.is_none() && !ending && matches!(byte, b'/' | b'*' | b'$' | b'+' | b'-' | b'\r') {
+        let rest = bytes.len() - self.at;
+        let lookahead = match byte {
+            b'/' | b'*' | b'$' | b'+' | b'-' | b'\r' => 1,
+            b'`' if self.token == Token::Code => FENCE.len() - 1,
+            _ => 0,
+        };
+        if rest <= lookahead && !ending {
             return Step::Wait;
         }
         match &mut self.token {
@@ -261,6 +270,7 @@ impl CodeScanner {
         self.after_dot = byte == b'.';
         match (byte, next) {
             (b'\'' | b'"', _) => self.enter(Token::Quoted { quote: byte, escaped: false }),
+            (b'`', _) if bytes[self.at..].starts_with(FENCE) => return Step::Consume(FENCE.len()),
             (b'`', _) => self.enter(Token::Template { escaped: false }),
             (b'/', Some(b'/')) => {
                 self.enter(Token::LineComment);

@@ -54,11 +54,13 @@ impl Faults {
     /// For an answer with a status that is not a success.
     pub fn status(&self, status: u16, headers: &HeaderMap, body: &str) -> Fault {
         let error = ServerError::parse(body);
-        let code = error.code.unwrap_or_else(|| FaultCode::from_status(status));
-        let code = match (status, code) {
-            // A moderated prompt and the like are told by a 403 as well; a refused key is told by nothing else.
-            (401, _) => FaultCode::Auth,
-            (_, code) => code,
+        let by_status = FaultCode::from_status(status);
+        let code = match error.code {
+            // Whatever else a server says with a 401, it is about the key.
+            _ if status == 401 => by_status,
+            // The kind that many servers give to every error says less than the status.
+            Some(FaultCode::InvalidRequest) | None => by_status,
+            Some(code) => code,
         };
         self.fault(code, error.message).status(status).retry_after(retry_after(headers))
     }

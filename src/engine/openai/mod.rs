@@ -14,7 +14,7 @@ use std::{collections::VecDeque, future::Future, sync::Arc, sync::OnceLock, time
 use axon_runtime::{BoxFuture, Usage};
 use reqwest::{
     Client, Response, Url,
-    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION},
     redirect,
 };
 use tokio::time::Instant;
@@ -45,6 +45,8 @@ pub(super) struct OpenAiProvider {
     model: String,
     endpoint: Url,
     headers: HeaderMap,
+    /// The name of the variable that the key is from.
+    key_variable: Option<String>,
     /// What must not appear in any message.
     secrets: Arc<[String]>,
     timeouts: Timeouts,
@@ -72,7 +74,8 @@ impl OpenAiProvider {
             secrets.push(value.clone());
         }
         let default_variable = (endpoint.host_str() == Some(OPENAI_HOST)).then_some(DEFAULT_KEY_VARIABLE);
-        if let Some(variable) = spec.api_key_env.as_deref().or(default_variable) {
+        let key_variable = spec.api_key_env.as_deref().or(default_variable);
+        if let Some(variable) = key_variable {
             let key =
                 env(variable).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).ok_or_else(|| {
                     EngineConfigError::MissingKey { variable: variable.to_owned(), base_url: base_url.to_owned() }
@@ -82,7 +85,15 @@ impl OpenAiProvider {
             headers.insert(AUTHORIZATION, bearer);
             secrets.push(key);
         }
-        Ok(Self { model, endpoint, headers, secrets: secrets.into(), timeouts: spec.timeouts, client: OnceLock::new() })
+        Ok(Self {
+            model,
+            endpoint,
+            headers,
+            key_variable: key_variable.map(str::to_owned),
+            secrets: secrets.into(),
+            timeouts: spec.timeouts,
+            client: OnceLock::new(),
+        })
     }
 
     fn client(&self) -> Result<&Client, reqwest::Error> {
@@ -110,13 +121,13 @@ impl OpenAiProvider {
 
     async fn attempt(&self, call: ModelCall) -> Result<ChatStream, Fault> {
         let faults = Faults::new(call.model.clone(), self.secrets.clone());
-        let first_token = Deadline::first_token(self.timeouts.first_token);
         let request = self
             .client()
             .map_err(|error| faults.transport(error))?
             .post(self.endpoint.clone())
             .headers(self.headers.clone())
             .json(&ChatRequest::new(&call, self.token_limit_field()));
+        let first_token = Deadline::first_token(self.timeouts.first_token);
         let response = first_token.enforce(request.send(), &faults).await?;
 
         let status = response.status().as_u16();
@@ -137,8 +148,20 @@ impl OpenAiProvider {
             );
             return Err(faults.fault(FaultCode::Protocol, message).status(status));
         }
+        if let Some(location) = headers.get(LOCATION).filter(|_| response.status().is_redirection()) {
+            let location = String::from_utf8_lossy(location.as_bytes());
+            let message = format!("the server answers elsewhere, at {location}; correct `base_url` under [engine]");
+            return Err(faults.fault(FaultCode::InvalidRequest, message).status(status));
+        }
         let body = error_body(response, self.timeouts.silence, &faults).await?;
-        Err(faults.status(status, &headers, &body))
+        let mut fault = faults.status(status, &headers, &body);
+        if fault.code == FaultCode::Auth {
+            fault.message.push_str(&match &self.key_variable {
+                Some(variable) => format!(" (the key is the one in {variable})"),
+                None => " (no key was sent: name its variable with `api_key_env` under [engine])".to_owned(),
+            });
+        }
+        Err(fault)
     }
 }
 
@@ -323,10 +346,9 @@ impl ChatStream {
         }
         let Some(choice) = chunk.choices.and_then(|choices| choices.into_iter().next()) else { return Ok(()) };
         if let Some(delta) = choice.delta {
-            let reasoning = delta.reasoning_content.or(delta.reasoning).filter(|piece| !piece.is_empty());
-            let text = delta.content.filter(|piece| !piece.is_empty());
-            self.events.extend(reasoning.map(ModelEvent::Reasoning));
-            self.events.extend(text.map(ModelEvent::Text));
+            let (reasoning, text) = delta.pieces();
+            self.events.extend(Some(reasoning).filter(|piece| !piece.is_empty()).map(ModelEvent::Reasoning));
+            self.events.extend(Some(text).filter(|piece| !piece.is_empty()).map(ModelEvent::Text));
             if !self.events.is_empty() {
                 self.first_token = None;
             }

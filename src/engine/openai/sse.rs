@@ -25,11 +25,11 @@ pub(super) enum SseError {
 impl SseParser {
     /// Takes the next bytes and appends the data of each event that they complete to `events`.
     pub fn feed(&mut self, mut bytes: &[u8], events: &mut Vec<String>) -> Result<(), SseError> {
-        if self.after_return && bytes.first() == Some(&b'\n') {
+        if let Some(&first) = bytes.first()
+            && std::mem::take(&mut self.after_return)
+            && first == b'\n'
+        {
             bytes = &bytes[1..];
-        }
-        if !bytes.is_empty() {
-            self.after_return = false;
         }
         while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
             self.extend_line(&bytes[..end])?;
@@ -100,6 +100,9 @@ mod tests {
             for split in 1..=stream.len() {
                 assert_eq!(parse(stream.as_bytes(), split), ["ä1\n2", "3", ""], "{ending:?} {split}");
             }
+        }
+        for split in 1..=20 {
+            assert_eq!(parse(b"data: 1\r\n\ndata: 2\n\r\n", split), ["1", "2"], "{split}");
         }
     }
 

@@ -65,11 +65,44 @@ pub(super) struct Choice {
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Delta {
-    pub content: Option<String>,
+    content: Option<Content>,
     /// DeepSeek, vLLM, llama.cpp.
-    pub reasoning_content: Option<String>,
+    reasoning_content: Option<String>,
     /// OpenRouter, Ollama.
-    pub reasoning: Option<String>,
+    reasoning: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    /// Mistral, for models that reason.
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug, Deserialize)]
+struct Part {
+    text: Option<String>,
+    thinking: Option<Vec<Part>>,
+}
+
+impl Delta {
+    /// What this piece adds to the reasoning and to the text.
+    pub fn pieces(self) -> (String, String) {
+        let mut reasoning = self.reasoning_content.or(self.reasoning).unwrap_or_default();
+        let mut text = String::new();
+        match self.content {
+            Some(Content::Text(content)) => text = content,
+            Some(Content::Parts(parts)) => {
+                for part in parts {
+                    text.extend(part.text);
+                    reasoning.extend(part.thinking.into_iter().flatten().filter_map(|part| part.text));
+                }
+            }
+            None => {}
+        }
+        (reasoning, text)
+    }
 }
 
 #[derive(Debug, Deserialize)]
