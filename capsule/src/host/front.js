@@ -486,10 +486,21 @@
 
   // ---------------------------------------------------------------- what must not be there
 
-  const removed = ["Deno", "__bootstrap", "WebAssembly", "SharedArrayBuffer", "__axon"];
-  delete globalThis.Atomics.wait;
-  delete globalThis.Atomics.waitAsync;
-  for (let i = 0; i < removed.length; i++) delete globalThis[removed[i]];
+  const REMOVED = ["Deno", "__bootstrap", "WebAssembly", "SharedArrayBuffer"];
 
-  return { __proto__: null, prepare, run, deliver, abort };
+  // Called by the host before the isolate is given to a block. Not earlier: the engine adds some of these names when it
+  // starts from a snapshot.
+  function seal() {
+    delete globalThis.Atomics.wait;
+    delete globalThis.Atomics.waitAsync;
+    for (let i = 0; i < REMOVED.length; i++) delete globalThis[REMOVED[i]];
+  }
+
+  // Called by the host before it takes a snapshot: what is loaded now is in it, and costs an isolate nothing.
+  function preload() {
+    core.loadExtScript(CONSOLE);
+    for (let i = 0; i < specifiers.length; i++) core.loadExtScript(specifiers[i]);
+  }
+
+  return { __proto__: null, prepare, run, deliver, abort, seal, preload };
 })();

@@ -8,8 +8,8 @@ use std::{
 };
 
 use deno_core::{
-    JsRuntime, ModuleLoadOptions, ModuleLoadReferrer, ModuleLoadResponse, ModuleLoader, ModuleResolveResponse,
-    ModuleSpecifier, OpState, ResolutionKind, RuntimeOptions, v8,
+    Extension, JsRuntime, JsRuntimeForSnapshot, ModuleLoadOptions, ModuleLoadReferrer, ModuleLoadResponse,
+    ModuleLoader, ModuleResolveResponse, ModuleSpecifier, OpState, ResolutionKind, RuntimeOptions, v8,
 };
 use deno_error::JsErrorBox;
 use deno_web::{BlobStore, InMemoryBroadcastChannel};
@@ -25,6 +25,11 @@ use crate::{source::SOURCE_NAME, stop::StopReason};
 const UNWIND_HEADROOM_BYTES: usize = 16 << 20;
 
 const FRONT: &str = include_str!("front.js");
+const FRONT_NAME: &str = "ext:axon_capsule/front.js";
+
+/// The global that carries the front's functions through a snapshot.
+const TABLE: &str = "__axon";
+const TAKE_TABLE: &str = "(() => { const table = globalThis.__axon; delete globalThis.__axon; return table; })()";
 
 /// Set when a block gets the isolate.
 type Tenant = Arc<OnceLock<Arc<RunControl>>>;
@@ -48,16 +53,23 @@ pub struct Front {
 
 #[derive(Debug, thiserror::Error)]
 pub enum IsolateError {
+    #[error("there is no event loop for it: {0}")]
+    Executor(#[from] std::io::Error),
     #[error("the runtime does not start: {0}")]
     Runtime(#[from] deno_core::error::CoreError),
     #[error("the front does not run: {0}")]
     Front(#[from] Box<deno_core::error::JsError>),
     #[error("the front lacks `{0}`")]
     Missing(&'static str),
+    #[error("the front's `{0}` throws")]
+    Threw(&'static str),
 }
 
 impl Isolate {
-    pub fn new(memory_bytes: usize) -> Result<Self, IsolateError> {
+    /// An isolate with this bound on its memory, from a snapshot where there is one.
+    ///
+    /// To be called within the executor that is to run it.
+    pub fn new(memory_bytes: usize, snapshot: Option<&'static [u8]>) -> Result<Self, IsolateError> {
         let tenant = Tenant::default();
         let budget = Budget::new(memory_bytes, out_of_memory(&tenant));
         let loader = Rc::new(Loader::default());
@@ -66,15 +78,12 @@ impl Isolate {
             .array_buffer_allocator(memory::allocator(&budget).make_shared());
         let mut runtime = JsRuntime::try_new(RuntimeOptions {
             module_loader: Some(loader.clone()),
-            extensions: vec![
-                deno_webidl::deno_webidl::init(),
-                deno_web::deno_web::init(Arc::<BlobStore>::default(), None, false, InMemoryBroadcastChannel::default()),
-                ops::axon_capsule::init(),
-            ],
+            extensions: extensions(),
             create_params: Some(params),
+            startup_snapshot: snapshot,
             ..RuntimeOptions::default()
         })?;
-        let front = Front::install(&mut runtime)?;
+        let front = Front::install(&mut runtime, snapshot.is_some())?;
         let on_limit = out_of_memory(&tenant);
         runtime.add_near_heap_limit_callback(move |current, _initial| {
             on_limit();
@@ -124,25 +133,74 @@ fn out_of_memory(tenant: &Tenant) -> memory::OnExhausted {
     })
 }
 
+fn extensions() -> Vec<Extension> {
+    let blobs = Arc::<BlobStore>::default();
+    vec![
+        deno_webidl::deno_webidl::init(),
+        deno_web::deno_web::init(blobs, None, false, InMemoryBroadcastChannel::default()),
+        ops::axon_capsule::init(),
+    ]
+}
+
+/// A snapshot of an isolate with its front, everything loaded. Isolates from it are ready several times sooner.
+///
+/// It lives as long as the process, which makes one.
+pub fn snapshot() -> Result<&'static [u8], IsolateError> {
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let _entered = executor.enter();
+    let options = RuntimeOptions { extensions: extensions(), ..RuntimeOptions::default() };
+    let mut runtime = JsRuntimeForSnapshot::try_new(options)?;
+    let table = runtime.execute_script(FRONT_NAME, FRONT)?;
+    {
+        deno_core::scope!(scope, &mut runtime);
+        let table = v8::Local::new(scope, table);
+        call(scope, table, "preload")?;
+        let key = v8::String::new(scope, TABLE).ok_or(IsolateError::Missing(TABLE))?;
+        let global = scope.get_current_context().global(scope);
+        global.set(scope, key.into(), table).ok_or(IsolateError::Missing(TABLE))?;
+    }
+    Ok(Box::leak(runtime.snapshot()))
+}
+
 impl Front {
-    fn install(runtime: &mut JsRuntime) -> Result<Self, IsolateError> {
-        let table = runtime.execute_script("ext:axon_capsule/front.js", FRONT)?;
+    fn install(runtime: &mut JsRuntime, from_snapshot: bool) -> Result<Self, IsolateError> {
+        let table = if from_snapshot {
+            runtime.execute_script(FRONT_NAME, TAKE_TABLE)?
+        } else {
+            runtime.execute_script(FRONT_NAME, FRONT)?
+        };
         deno_core::scope!(scope, runtime);
         let table = v8::Local::new(scope, table);
-        let table = v8::Local::<v8::Object>::try_from(table).map_err(|_| IsolateError::Missing("its table"))?;
-        let function = |name: &'static str| -> Result<_, IsolateError> {
-            let key = v8::String::new(scope, name).ok_or(IsolateError::Missing(name))?;
-            let value = table.get(scope, key.into()).ok_or(IsolateError::Missing(name))?;
-            let function = v8::Local::<v8::Function>::try_from(value).map_err(|_| IsolateError::Missing(name))?;
-            Ok(v8::Global::new(scope, function))
-        };
+        call(scope, table, "seal")?;
+        let mut global = |name| function(scope, table, name).map(|function| v8::Global::new(scope, function));
         Ok(Self {
-            prepare: function("prepare")?,
-            run: function("run")?,
-            deliver: function("deliver")?,
-            abort: function("abort")?,
+            prepare: global("prepare")?,
+            run: global("run")?,
+            deliver: global("deliver")?,
+            abort: global("abort")?,
         })
     }
+}
+
+fn function<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    table: v8::Local<'s, v8::Value>,
+    name: &'static str,
+) -> Result<v8::Local<'s, v8::Function>, IsolateError> {
+    let missing = IsolateError::Missing(name);
+    let Ok(table) = v8::Local::<v8::Object>::try_from(table) else { return Err(missing) };
+    let Some(key) = v8::String::new(scope, name) else { return Err(missing) };
+    let Some(value) = table.get(scope, key.into()) else { return Err(missing) };
+    v8::Local::<v8::Function>::try_from(value).map_err(|_| missing)
+}
+
+fn call<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    table: v8::Local<'s, v8::Value>,
+    name: &'static str,
+) -> Result<(), IsolateError> {
+    let function = function(scope, table, name)?;
+    function.call(scope, table, &[]).map(|_| ()).ok_or(IsolateError::Threw(name))
 }
 
 /// Loads nothing; knows the block's source map.

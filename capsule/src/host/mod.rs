@@ -49,6 +49,8 @@ pub struct Host {
     channel: Mutex<UnixStream>,
     runs: Mutex<HashMap<RunId, Arc<Ticket>>>,
     retiring: AtomicBool,
+    snapshot: OnceLock<&'static [u8]>,
+    snapshot_begun: AtomicBool,
 }
 
 /// A block on its way to an isolate.
@@ -108,6 +110,8 @@ fn serve_channel() -> io::Result<()> {
         channel: Mutex::new(channel.try_clone()?),
         runs: Mutex::default(),
         retiring: AtomicBool::new(false),
+        snapshot: OnceLock::new(),
+        snapshot_begun: AtomicBool::new(false),
     });
     let watched = Arc::clone(&host);
     thread::Builder::new().name("watchdog".into()).spawn(move || watched.watchdog.run(&watched))?;
@@ -163,6 +167,25 @@ impl Host {
     fn retire(&self) {
         if !self.retiring.swap(true, Relaxed) {
             self.send(&ToKernel::Retire);
+        }
+    }
+
+    /// Makes the snapshot that later isolates start from, on a thread of its own, once.
+    fn snapshot_soon(self: &Arc<Self>) {
+        if !pool::SNAPSHOTS || self.snapshot_begun.swap(true, Relaxed) {
+            return;
+        }
+        let host = Arc::clone(self);
+        let made = thread::Builder::new().name("snapshot".into()).spawn(move || match isolate::snapshot() {
+            Ok(snapshot) => {
+                // Made once, so the cell is empty.
+                let _ = host.snapshot.set(snapshot);
+                host.pool.refill(&host);
+            }
+            Err(error) => complain(&format!("no snapshot, isolates start slowly: {error}")),
+        });
+        if let Err(error) = made {
+            complain(&format!("no thread for the snapshot, isolates start slowly: {error}"));
         }
     }
 

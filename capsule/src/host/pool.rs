@@ -15,6 +15,9 @@ use super::Job;
 /// Reserved, not used, until it is needed.
 pub const ISOLATE_STACK_BYTES: usize = 32 << 20;
 
+/// Whether the engine can start isolates from a snapshot.
+pub const SNAPSHOTS: bool = cfg!(feature = "v8");
+
 /// Isolates made at the same time at most, however many blocks wait.
 const MAX_STARTING: usize = 2;
 
@@ -52,7 +55,10 @@ impl Pool {
     /// Starts isolates until as many are ready, or about to be, as blocks may run at once.
     pub fn refill(&self, host: &Arc<Host>) {
         let mut state = self.state();
-        let wanted = host.limits.max_concurrent_blocks.max(1) + state.waiting.len();
+        // Isolates that would be ready sooner from the snapshot wait for it, unless a block waits for them.
+        let warm =
+            if host.snapshot.get().is_some() || !SNAPSHOTS { host.limits.max_concurrent_blocks.max(1) } else { 1 };
+        let wanted = warm + state.waiting.len();
         while state.starting < MAX_STARTING && state.ready.len() + state.starting < wanted {
             let host = Arc::clone(host);
             let spawned = thread::Builder::new()
@@ -98,10 +104,11 @@ fn serve_one(host: &Arc<Host>) {
     };
     // The engine posts its delayed tasks to the executor that it was made in.
     let _entered = executor.enter();
-    let mut isolate = match Isolate::new(host.limits.memory_bytes) {
+    let mut isolate = match Isolate::new(host.limits.memory_bytes, host.snapshot.get().copied()) {
         Ok(isolate) => isolate,
         Err(error) => host.fail(&format!("no isolate: {error}")),
     };
+    host.snapshot_soon();
     let Some(Job { request, ticket, mut events }) = host.pool.check_in() else { return };
     host.pool.refill(host);
     let RunRequest { run, .. } = request;

@@ -272,3 +272,147 @@ fn decode_report(body: &mut Decoder<'_>) -> Result<RunReport, DecodeError> {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn datum() -> impl Strategy<Value = Datum> {
+        let leaf = prop_oneof![
+            Just(Datum::Undefined),
+            Just(Datum::Null),
+            any::<bool>().prop_map(Datum::Bool),
+            any::<f64>().prop_map(Datum::Number),
+            any::<String>().prop_map(Datum::String),
+            any::<Vec<u8>>().prop_map(Datum::Bytes),
+            prop::num::f64::NORMAL.prop_map(Datum::Date),
+        ];
+        leaf.prop_recursive(5, 64, 8, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..8).prop_map(Datum::Array),
+                prop::collection::vec((any::<String>(), inner), 0..8).prop_map(Datum::Object),
+            ]
+        })
+    }
+
+    fn tool_error() -> impl Strategy<Value = ToolError> {
+        (any::<String>(), any::<String>(), any::<Option<String>>()).prop_map(|(name, message, code)| ToolError {
+            name,
+            message,
+            code,
+        })
+    }
+
+    fn block_error() -> impl Strategy<Value = BlockError> {
+        let kind = prop_oneof![
+            Just(BlockErrorKind::Timeout),
+            Just(BlockErrorKind::Interrupt),
+            Just(BlockErrorKind::Exception)
+        ];
+        (kind, any::<String>(), any::<Option<String>>()).prop_map(|(kind, message, code)| BlockError {
+            kind,
+            message,
+            code,
+        })
+    }
+
+    fn to_host() -> impl Strategy<Value = ToHost> {
+        let namespace = (any::<String>(), any::<Vec<String>>()).prop_map(|(name, members)| Namespace { name, members });
+        prop_oneof![
+            Just(ToHost::Limits(Limits::default())),
+            (any::<u64>(), any::<String>(), prop::collection::vec(namespace, 0..4))
+                .prop_map(|(run, source, namespaces)| ToHost::Run(RunRequest { run, source, namespaces })),
+            any::<u64>().prop_map(ToHost::Cancel),
+            (any::<u64>(), any::<u64>(), prop::result::maybe_err(datum(), tool_error()))
+                .prop_map(|(run, call, result)| ToHost::ToolResult { run, call, result }),
+            Just(ToHost::Shutdown),
+        ]
+    }
+
+    fn to_kernel() -> impl Strategy<Value = ToKernel> {
+        let report = (
+            any::<u64>(),
+            prop::result::maybe_err(any::<Option<String>>(), block_error()),
+            any::<Vec<String>>(),
+            any::<bool>(),
+            any::<u32>(),
+            any::<u64>(),
+        )
+            .prop_map(|(run, result, stdout, truncated, micros, peak_bytes)| RunReport {
+                run,
+                result,
+                stdout,
+                truncated,
+                cpu: Duration::from_micros(micros.into()),
+                peak_bytes,
+            });
+        prop_oneof![
+            any::<String>().prop_map(|backend| ToKernel::Ready { backend }),
+            any::<u64>().prop_map(ToKernel::Started),
+            (any::<u64>(), any::<u64>(), any::<String>(), any::<String>(), prop::collection::vec(datum(), 0..4))
+                .prop_map(|(run, call, namespace, function, args)| ToKernel::ToolCall {
+                    run,
+                    call,
+                    namespace,
+                    function,
+                    args
+                }),
+            report.prop_map(ToKernel::Done),
+            Just(ToKernel::Retire),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_message_to_the_host_survives_the_wire(message in to_host()) {
+            prop_assert_eq!(ToHost::decode(&message.encode()), Ok(message));
+        }
+
+        #[test]
+        fn every_message_to_the_kernel_survives_the_wire(message in to_kernel()) {
+            prop_assert_eq!(ToKernel::decode(&message.encode()), Ok(message));
+        }
+
+        #[test]
+        fn hostile_bytes_are_an_error_and_nothing_worse(bytes: Vec<u8>) {
+            let _ = ToKernel::decode(&bytes);
+            let _ = ToHost::decode(&bytes);
+        }
+
+        #[test]
+        fn a_damaged_message_is_an_error_or_another_message(
+            message in to_kernel(), at: prop::sample::Index, byte: u8, cut: prop::sample::Index,
+        ) {
+            let mut bytes = message.encode();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            let _ = ToKernel::decode(&bytes);
+            let _ = ToKernel::decode(&bytes[..cut.index(bytes.len())]);
+        }
+    }
+
+    #[test]
+    fn nesting_beyond_the_limit_is_refused_without_overflow() {
+        let mut bytes = vec![2];
+        bytes.extend([0; 16]);
+        bytes.extend([0; 16]);
+        bytes.extend(1_u64.to_le_bytes());
+        // Arrays of one array each.
+        for _ in 0..1_000_000 {
+            bytes.push(8);
+            bytes.extend(1_u64.to_le_bytes());
+        }
+        assert_eq!(ToKernel::decode(&bytes), Err(DecodeError::TooDeep));
+    }
+
+    #[test]
+    fn a_false_count_reserves_nothing() {
+        let mut bytes = vec![2];
+        bytes.extend([0; 16]);
+        bytes.extend([0; 16]);
+        bytes.extend(u64::MAX.to_le_bytes());
+        assert_eq!(ToKernel::decode(&bytes), Err(DecodeError::Truncated));
+    }
+}

@@ -1,8 +1,13 @@
 //! Blocks that do not want to end, or want too much.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axon_capsule::{BlockErrorKind, BlockErrorKind::*, Datum};
+use rustix::process::{Signal, kill_process};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Bench, TestHost, kind_and_code, tight_limits};
@@ -17,6 +22,8 @@ crate::trials![
     waiting_for_tools_does_not_count_as_own_time,
     total_time_counts_everything,
     too_many_tool_calls_cannot_be_caught,
+    a_block_in_a_process_that_does_not_react_ends_within_its_limit,
+    a_process_with_an_isolate_that_cannot_be_stopped_is_replaced_and_its_other_blocks_end_well,
 ];
 
 /// What the contract gives beyond a limit.
@@ -46,7 +53,12 @@ const EITHER: &[(BlockErrorKind, Option<&str>)] =
 fn cases() -> Vec<Case> {
     vec![
         case("tight loop", "for (;;) {}", TIMEOUT),
-        case("microtask loop", "const f = () => Promise.resolve().then(f); await f()", TIMEOUT),
+        case(
+            "microtask loop",
+            "const f = () => { Promise.resolve().then(f) }; f(); await new Promise(() => {})",
+            TIMEOUT,
+        ),
+        case("chain of promises", "const f = () => Promise.resolve().then(f); await f()", EITHER),
         case("queueMicrotask loop", "const f = () => queueMicrotask(f); f(); await new Promise(() => {})", TIMEOUT),
         case("timer loop", "setInterval(() => {}, 0); await new Promise(() => {})", TIMEOUT),
         case("catastrophic regular expression", "/^(a+)+$/.test('a'.repeat(40) + 'b')", TIMEOUT),
@@ -81,6 +93,7 @@ fn cases() -> Vec<Case> {
         ),
         case("huge array buffer", "new ArrayBuffer(2 ** 33)", MEMORY),
         case("sparse join", "Array(2 ** 32 - 2).join('x')", EITHER),
+        case("sort that the engine does not interrupt", "const a = []; a.length = 2 ** 32 - 1; a.sort()", EITHER),
         case("sparse fill", "Array(2 ** 32 - 2).fill(0)", EITHER),
         case("huge string", "'x'.repeat(2 ** 29 - 24).split('')", EITHER),
         case("too long a string", "'x'.repeat(2 ** 30)", EXCEPTION),
@@ -243,4 +256,49 @@ async fn too_many_tool_calls_cannot_be_caught() {
     assert_eq!(kind_and_code(&error), (Exception, Some("TOO_MANY_TOOL_CALLS")), "{error:?}");
     assert_eq!(bench.host.calls.lock().unwrap().len(), 10);
     bench.assert_works().await;
+}
+
+async fn a_block_in_a_process_that_does_not_react_ends_within_its_limit() {
+    let bench = Bench::new(TestHost::default(), tight_limits());
+    let running = async {
+        let began = Instant::now();
+        (bench.run("slow.wait(); await null; for (;;) {}").await, began.elapsed())
+    };
+    let stop = async {
+        bench.host.until(|host| !host.calls.lock().unwrap().is_empty()).await;
+        kill_process(bench.pid(), Signal::STOP).unwrap();
+    };
+    let ((outcome, took), ()) = tokio::join!(running, stop);
+    assert_eq!(outcome.result.map_err(|error| error.kind), Err(Timeout));
+    // The process had to start first.
+    let started = bench.host.event_data("capsule:boot").unwrap()["durationMs"].as_f64().unwrap();
+    assert!(took <= bench.limits.timeout + GRACE + Duration::from_millis(started as u64 + 200), "{took:?}");
+    bench.assert_works().await;
+}
+
+async fn a_process_with_an_isolate_that_cannot_be_stopped_is_replaced_and_its_other_blocks_end_well() {
+    let stuck_has_ended = Arc::new(Notify::new());
+    let ended = stuck_has_ended.clone();
+    let host = TestHost::default().answering("slow.wait", move |_, _| {
+        let ended = ended.clone();
+        async move {
+            ended.notified().await;
+            Ok(Datum::String("well".into()))
+        }
+    });
+    let bench = Bench::new(host, tight_limits());
+    bench.assert_works().await;
+    let first = bench.capsule.pid();
+    let stuck = async {
+        let outcome = bench.run("const a = []; a.length = 2 ** 32 - 1; a.sort()").await;
+        stuck_has_ended.notify_one();
+        outcome
+    };
+    let (stuck, beside) = tokio::join!(stuck, bench.run("await slow.wait()"));
+    assert_eq!(stuck.result.map_err(|error| error.kind), Err(Timeout));
+    assert_eq!(beside.result, Ok(Some("well".into())));
+    bench.assert_works().await;
+    assert_ne!(bench.capsule.pid(), first);
+    bench.host.until(|host| host.event_kinds().contains(&"capsule:exit")).await;
+    assert!(!bench.host.event_kinds().contains(&"capsule:crash"));
 }

@@ -1,5 +1,11 @@
 //! The process: when it starts, how it ends, what happens when it dies.
 
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
 use axon_capsule::BlockErrorKind;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio_util::sync::CancellationToken;
@@ -15,20 +21,22 @@ crate::trials![
     dropping_the_last_handle_ends_the_process,
     events_tell_the_life_of_process_and_blocks,
     a_program_that_is_no_host_fails_the_block,
+    a_block_whose_future_is_dropped_is_ended,
+    the_process_dies_with_a_kernel_that_was_killed,
 ];
 
-fn pid(bench: &Bench) -> Pid {
-    Pid::from_raw(bench.capsule.pid().unwrap().try_into().unwrap()).unwrap()
-}
-
-/// Waits until no process has this id: it has ended and was reaped.
-async fn gone(pid: Pid) {
+/// Waits until the process has ended. Whether it was reaped does not matter here.
+async fn ended(pid: Pid) {
+    let running = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with(['Z', 'X']))
+    };
     let wait = async {
-        while test_kill_process(pid).is_ok() {
+        while running() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(10), wait).await.expect("the process is still there");
+    tokio::time::timeout(Duration::from_secs(10), wait).await.expect("the process is still there");
 }
 
 async fn nothing_starts_before_the_first_block() {
@@ -44,7 +52,7 @@ async fn kill_during_block(bench: &Bench) {
     let running = bench.run("slow.wait(); await null; for (;;) {}");
     let kill = async {
         bench.host.until(|host| host.calls.lock().unwrap().len() > calls).await;
-        kill_process(pid(bench), Signal::KILL).unwrap();
+        kill_process(bench.pid(), Signal::KILL).unwrap();
     };
     let (outcome, ()) = tokio::join!(running, kill);
     let error = outcome.result.unwrap_err();
@@ -65,7 +73,7 @@ async fn a_process_killed_while_idle_is_replaced_without_a_failed_block() {
     let bench = bench();
     for _ in 0..2 {
         bench.assert_works().await;
-        kill_process(pid(&bench), Signal::KILL).unwrap();
+        kill_process(bench.pid(), Signal::KILL).unwrap();
         // At once, whether or not the death has been noticed.
     }
     bench.assert_works().await;
@@ -86,7 +94,7 @@ async fn three_deaths_in_a_row_keep_it_down_until_the_next_wake() {
 async fn shutdown_leaves_no_process_behind() {
     let bench = bench();
     bench.assert_works().await;
-    let pid = pid(&bench);
+    let pid = bench.pid();
     bench.capsule.shutdown().await;
     assert_eq!(bench.capsule.pid(), None);
     assert!(test_kill_process(pid).is_err(), "neither running nor a zombie");
@@ -98,9 +106,9 @@ async fn shutdown_leaves_no_process_behind() {
 async fn dropping_the_last_handle_ends_the_process() {
     let bench = bench();
     bench.assert_works().await;
-    let pid = pid(&bench);
+    let pid = bench.pid();
     drop(bench);
-    gone(pid).await;
+    ended(pid).await;
 }
 
 async fn events_tell_the_life_of_process_and_blocks() {
@@ -133,4 +141,46 @@ async fn a_program_that_is_no_host_fails_the_block() {
     let error = capsule.run(bench.block("1"), CancellationToken::new()).await.result.unwrap_err();
     assert_eq!(kind_and_code(&error), (BlockErrorKind::Exception, Some("CAPSULE_CRASHED")), "{error:?}");
     assert!(error.message.contains("status 1"), "{error:?}");
+}
+
+async fn a_block_whose_future_is_dropped_is_ended() {
+    let (told, mut cancelled) = tokio::sync::mpsc::unbounded_channel();
+    let host = TestHost::default().answering("slow.wait", move |_, cancel| {
+        let told = told.clone();
+        async move {
+            cancel.cancelled().await;
+            told.send(()).unwrap();
+            Ok(axon_capsule::Datum::Undefined)
+        }
+    });
+    let bench = Bench::new(host, axon_capsule::Limits { max_concurrent_blocks: 1, ..axon_capsule::Limits::default() });
+    tokio::select! {
+        outcome = bench.run("slow.wait(); for (;;) { await null }") => panic!("{outcome:?}"),
+        () = bench.host.until(|host| !host.calls.lock().unwrap().is_empty()) => {}
+    }
+    assert_eq!(cancelled.recv().await, Some(()));
+    bench.assert_works().await;
+}
+
+/// The argument that makes this test binary a kernel with a busy capsule.
+pub const KERNEL: &str = "kernel-to-be-killed";
+
+/// Runs a block without end, and says the id of the process that it runs in.
+pub async fn kernel_to_be_killed() {
+    let bench = bench();
+    let say = async {
+        bench.host.until(|host| !host.calls.lock().unwrap().is_empty()).await;
+        println!("{}", bench.pid());
+    };
+    tokio::join!(bench.run("slow.wait(); await null; for (;;) {}"), say);
+}
+
+async fn the_process_dies_with_a_kernel_that_was_killed() {
+    let mut kernel = Command::new(std::env::current_exe().unwrap()).arg(KERNEL).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(kernel.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let pid = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
+    kernel.kill().unwrap();
+    kernel.wait().unwrap();
+    ended(pid).await;
 }

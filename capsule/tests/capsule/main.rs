@@ -14,11 +14,18 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some(axon_capsule::HOST_COMMAND) {
-        axon_capsule::serve();
+    match std::env::args().nth(1).as_deref() {
+        Some(axon_capsule::HOST_COMMAND) => axon_capsule::serve(),
+        Some(lifecycle::KERNEL) => {
+            run(lifecycle::kernel_to_be_killed());
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
     }
     let mut trials = Vec::new();
-    for group in [hostile::trials, lifecycle::trials, tools::trials, typescript::trials, values::trials] {
+    for group in
+        [hostile::trials, lifecycle::trials, tools::trials, typescript::trials, values::trials]
+    {
         trials.extend(group());
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
@@ -39,8 +46,12 @@ where
     F: Future<Output = ()> + 'static,
 {
     Trial::test(name, move || {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        runtime.block_on(test());
+        run(test());
         Ok(())
     })
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime for the test").block_on(test);
 }

@@ -10,6 +10,7 @@ use axon_capsule::{
     Block, BlockError, BlockErrorKind, BoxFuture, Capsule, CapsuleHost, Datum, HOST_COMMAND, Launch, Limits, Namespace,
     Outcome, ToolCall, ToolError,
 };
+use rustix::process::Pid;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -113,6 +114,11 @@ impl Bench {
         Self { capsule, host, limits, namespaces }
     }
 
+    /// The process that serves now.
+    pub fn pid(&self) -> Pid {
+        self.capsule.pid().and_then(|pid| Pid::from_raw(pid.try_into().unwrap())).expect("no process serves")
+    }
+
     pub fn block(&self, source: &str) -> Block {
         Block { id: "block-1".into(), source: source.into(), namespaces: Arc::clone(&self.namespaces) }
     }
@@ -125,7 +131,7 @@ impl Bench {
     pub async fn value(&self, source: &str) -> Option<Value> {
         match self.run(source).await.result {
             Ok(value) => value,
-            Err(error) => panic!("{source}\n{error:?}"),
+            Err(error) => panic!("{source}\n{error:?}\n{:?}", self.host.take_event("capsule:crash")),
         }
     }
 
