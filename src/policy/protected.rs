@@ -136,14 +136,20 @@ impl Snapshot {
     }
 
     fn add(&mut self, path: PathBuf, part: &'static Part) {
-        let (Ok(metadata), Ok(real)) = (fs::metadata(&path), path.canonicalize()) else {
+        let Ok(metadata) = fs::symlink_metadata(&path) else { return };
+        if !metadata.is_symlink() {
+            return self.add_place(path, &metadata, part);
+        }
+        match (path.canonicalize(), fs::metadata(&path), fs::read_link(&path)) {
+            (Ok(real), Ok(metadata), _) => self.add_place(real, &metadata, part),
             // A link to what is not there yet: who makes it makes the part.
-            if let Ok(target) = fs::read_link(&path) {
-                self.places.push((real_so_far(&normalise(&path.with_file_name(target))), part));
-            }
-            return;
-        };
-        self.ids.insert(FileId::of_std(&metadata), part);
+            (_, _, Ok(target)) => self.places.push((real_so_far(&normalise(&path.with_file_name(target))), part)),
+            _ => {}
+        }
+    }
+
+    fn add_place(&mut self, real: PathBuf, metadata: &fs::Metadata, part: &'static Part) {
+        self.ids.insert(FileId::of_std(metadata), part);
         if metadata.is_dir() {
             self.folders.push((real.clone(), part));
         }
