@@ -42,11 +42,7 @@ pub const BUNDLED: &[BundledCognet] = &[
         about: "a brain without a model: runs each text as a TypeScript block",
         files: files!["repl.lua" => "../cognets/repl.lua"],
     },
-    BundledCognet {
-        name: "echo",
-        about: "says what it hears",
-        files: files!["echo.lua" => "../cognets/echo.lua"],
-    },
+    BundledCognet { name: "echo", about: "says what it hears", files: files!["echo.lua" => "../cognets/echo.lua"] },
 ];
 
 /// A cognet that was found.

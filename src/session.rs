@@ -6,9 +6,7 @@ use std::{
 };
 
 use axon_capsule::{Capsule, HOST_COMMAND, Launch};
-use axon_runtime::{
-    AbortController, AbortSignal, Brain, CognetError, Limits, Mode, RunResult, VerbError, WakeFailure,
-};
+use axon_runtime::{AbortController, AbortSignal, Brain, CognetError, Limits, Mode, RunResult, VerbError, WakeFailure};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -80,11 +78,7 @@ const FIRST_GENERATION: u32 = 1;
 
 impl Workbench {
     /// Opens the log and makes ready what blocks need. No process is started yet.
-    pub fn open(
-        agent: &Agent,
-        session: Option<SessionId>,
-        approver: Arc<dyn Approver>,
-    ) -> Result<Self, OpenError> {
+    pub fn open(agent: &Agent, session: Option<SessionId>, approver: Arc<dyn Approver>) -> Result<Self, OpenError> {
         let policy = agent.policy()?;
         let id = session.unwrap_or_else(SessionId::new);
         let (log, _) = SessionLog::open(&agent.sessions_dir(), id, agent.name(), agent.config().session.fsync)?;

@@ -6,13 +6,17 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 /// Hosts cognets: agent brains written as Luau scripts, whose TypeScript runs in a capsule.
 #[derive(Debug, Parser)]
-#[command(name = "axon", version, after_help = "\
+#[command(
+    name = "axon",
+    version,
+    after_help = "\
 Examples:
   axon new my-agent && cd my-agent && axon run \"hello\"
   axon run --cognet @axon/repl 'const n: number = 20; n + 1'
   axon exec -e '[1, 2, 3].map(n => n * n)'
 
-Documentation: README.md and docs/ of the project.")]
+Documentation: README.md and docs/ of the project."
+)]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) common: Common,

@@ -16,7 +16,8 @@ pub(super) fn clone(common: &Common, cognet: &str, name: Option<&str>) -> Result
     let agent = Agent::open(&common.agent)?;
     let bare = cognet.strip_prefix("@axon/").unwrap_or(cognet);
     let Some(bundled) = BUNDLED.iter().find(|bundled| bundled.name == bare) else {
-        let known: Vec<_> = BUNDLED.iter().map(|bundled| format!("@axon/{} ({})", bundled.name, bundled.about)).collect();
+        let known: Vec<_> =
+            BUNDLED.iter().map(|bundled| format!("@axon/{} ({})", bundled.name, bundled.about)).collect();
         return Err(Failure::new(Exit::Usage, "COGNET_NOT_FOUND", format!("no cognet {cognet:?} is bundled"))
             .hint(format!("there are {}", known.join(", "))));
     };

@@ -12,12 +12,7 @@ use super::{
     interrupt::{Interrupts, USER},
     run::chosen_session,
 };
-use crate::{
-    agent::Agent,
-    kernel::text_of,
-    policy::Unattended,
-    session::Workbench,
-};
+use crate::{agent::Agent, kernel::text_of, policy::Unattended, session::Workbench};
 
 pub(super) async fn exec(common: &Common, exec: Exec) -> Result<(), Failure> {
     let sources = sources(exec)?;

@@ -91,7 +91,11 @@ impl Printer {
 pub(super) fn spoken(kind: &str, data: &Value) -> Option<String> {
     let field = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
     let described = |what: &str, note: &str| {
-        if note.is_empty() { format!("[{what} {}]", field("ref")) } else { format!("[{what} {}: {note}]", field("ref")) }
+        if note.is_empty() {
+            format!("[{what} {}]", field("ref"))
+        } else {
+            format!("[{what} {}: {note}]", field("ref"))
+        }
     };
     Some(match kind {
         "cognet:output:text" => field("content").to_owned(),

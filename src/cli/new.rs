@@ -21,7 +21,9 @@ pub(super) fn new(dir: &Path) -> Result<(), Failure> {
         Ok(mut entries) => {
             if entries.next().is_some() {
                 let message = format!("{} is not empty, and nothing in it was touched", dir.display());
-                return Err(Failure::new(Exit::Usage, "ALREADY_EXISTS", message).hint("name a folder that does not exist yet"));
+                return Err(
+                    Failure::new(Exit::Usage, "ALREADY_EXISTS", message).hint("name a folder that does not exist yet")
+                );
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -37,11 +37,7 @@ pub(super) async fn run(common: &Common, words: Vec<String>) -> Result<(), Failu
     Ok(closed?)
 }
 
-async fn wake_once(
-    session: &mut Session,
-    text: &str,
-    abort: &axon_runtime::AbortController,
-) -> Result<(), Failure> {
+async fn wake_once(session: &mut Session, text: &str, abort: &axon_runtime::AbortController) -> Result<(), Failure> {
     session.admit_text(text, "cli").await?;
     judge(session.wake(abort).await?)
 }

@@ -5,11 +5,7 @@ use std::sync::Arc;
 use axon_runtime::{Scope, ScopeModule};
 
 use super::{args::Common, console::Console, failure::Failure};
-use crate::{
-    agent::Agent,
-    policy::Unattended,
-    tools::Toolbox,
-};
+use crate::{agent::Agent, policy::Unattended, tools::Toolbox};
 
 pub(super) fn scope(common: &Common, dts: bool) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;

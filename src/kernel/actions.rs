@@ -34,8 +34,7 @@ impl Actions {
         let running: Vec<_> = blocks
             .into_iter()
             .map(|block| {
-                let (recorder, capsule, token) =
-                    (self.recorder.clone(), self.capsule.clone(), signal.token().clone());
+                let (recorder, capsule, token) = (self.recorder.clone(), self.capsule.clone(), signal.token().clone());
                 self.in_flight.spawn(async move {
                     let id = block.id.clone();
                     let outcome = capsule.run(block, token).await;

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use axon_runtime::{
-    AbortSignal, BoxFuture, Entry, EventStream, Kernel, RunResult, Scope, StreamRequest, VerbError,
-};
+use axon_runtime::{AbortSignal, BoxFuture, Entry, EventStream, Kernel, RunResult, Scope, StreamRequest, VerbError};
 use serde_json::Value;
 
 /// An empty session, an empty store, and nothing that is written anywhere.

@@ -18,7 +18,9 @@ pub(super) fn check(kind: &str) -> Result<(), VerbError> {
     if let Some((family, why)) = KERNEL_OWNED.iter().find(|(family, _)| format!("{kind}:").starts_with(family)) {
         return forbidden(format!("{kind:?} belongs to {family}*: {why}"));
     }
-    if rest.is_empty() || rest.split(':').any(str::is_empty) || kind.chars().any(|c| c.is_whitespace() || c.is_control())
+    if rest.is_empty()
+        || rest.split(':').any(str::is_empty)
+        || kind.chars().any(|c| c.is_whitespace() || c.is_control())
     {
         return forbidden(format!("{kind:?} is no event type; write it like \"cognet:memory:recalled\""));
     }
@@ -35,9 +37,24 @@ mod tests {
             assert!(check(kind).is_ok(), "{kind}");
         }
         for kind in [
-            "kernel:run:start", "cognet:action:result", "cognet:output:text", "cognet:output", "cognet:load:start",
-            "cognet:unload:complete", "stimulus:text", "system:notice", "axon:log:x", "capsule:boot", "cognet", "cognet:",
-            "cognet::x", "cognet:a b", "", " cognet:x", "cognet:x\n", "COGNET:x",
+            "kernel:run:start",
+            "cognet:action:result",
+            "cognet:output:text",
+            "cognet:output",
+            "cognet:load:start",
+            "cognet:unload:complete",
+            "stimulus:text",
+            "system:notice",
+            "axon:log:x",
+            "capsule:boot",
+            "cognet",
+            "cognet:",
+            "cognet::x",
+            "cognet:a b",
+            "",
+            " cognet:x",
+            "cognet:x\n",
+            "COGNET:x",
         ] {
             assert_eq!(check(kind).unwrap_err().code, "COGNET_EMIT_FORBIDDEN", "{kind:?}");
         }

@@ -11,9 +11,7 @@ mod recorder;
 
 use std::sync::{Arc, RwLock};
 
-use axon_runtime::{
-    AbortSignal, BoxFuture, Entry, EventStream, Kernel, RunResult, Scope, StreamRequest, VerbError,
-};
+use axon_runtime::{AbortSignal, BoxFuture, Entry, EventStream, Kernel, RunResult, Scope, StreamRequest, VerbError};
 use serde_json::Value;
 
 use crate::{

@@ -35,8 +35,7 @@ const fn optional(name: &'static str, shape: Shape) -> Field {
     Field { name, shape, need: Need::Optional }
 }
 
-const CHUNK: Field =
-    optional("chunk", Shape::Fields(&[required("of", Shape::Text), optional("final", Shape::Flag)]));
+const CHUNK: Field = optional("chunk", Shape::Fields(&[required("of", Shape::Text), optional("final", Shape::Flag)]));
 
 const OUTPUTS: &[(&str, &[Field])] = &[
     ("cognet:output:text", &[required("content", Shape::Text), CHUNK]),
@@ -61,10 +60,7 @@ const OUTPUTS: &[(&str, &[Field])] = &[
     (
         "cognet:output:field",
         &[
-            required(
-                "reading",
-                Shape::Fields(&[required("value", Shape::Anything), optional("unit", Shape::Text)]),
-            ),
+            required("reading", Shape::Fields(&[required("value", Shape::Anything), optional("unit", Shape::Text)])),
             optional("ref", Shape::Text),
             CHUNK,
         ],
@@ -88,7 +84,8 @@ fn check_fields(kind: &str, path: &str, data: &Value, fields: &[Field]) -> Resul
         // An empty Luau table may arrive as a list.
         Value::Array(items) if items.is_empty() => &empty,
         other => {
-            let place = if path.is_empty() { "its data".to_owned() } else { format!("field {}", path.trim_end_matches('.')) };
+            let place =
+                if path.is_empty() { "its data".to_owned() } else { format!("field {}", path.trim_end_matches('.')) };
             return Err(invalid(format!(
                 "{kind}: {place} must be a table with {}, not {}",
                 accepted(),
@@ -192,8 +189,16 @@ mod tests {
             ("cognet:output:text", json!({"content": 1}), "field content must be a string, not a number"),
             ("cognet:output:text", json!({"content": "x", "contnt": "y"}), "unknown field contnt"),
             ("cognet:output:text", json!({"content": "x", "chunk": {}}), "field chunk.of is missing"),
-            ("cognet:output:text", json!({"content": "x", "chunk": {"of": "a", "end": true}}), "unknown field chunk.end"),
-            ("cognet:output:audio", json!({"ref": "a", "durationMs": -1}), "durationMs must be a number of milliseconds"),
+            (
+                "cognet:output:text",
+                json!({"content": "x", "chunk": {"of": "a", "end": true}}),
+                "unknown field chunk.end",
+            ),
+            (
+                "cognet:output:audio",
+                json!({"ref": "a", "durationMs": -1}),
+                "durationMs must be a number of milliseconds",
+            ),
             ("cognet:output:visual", json!({"ref": "a", "kind": "gif"}), "must be \"image\", \"video\", not \"gif\""),
             ("cognet:output:field", json!({"reading": 3}), "field reading must be a table"),
         ] {

@@ -78,7 +78,8 @@ fn exec_prints_lines_and_values_of_code_files_and_standard_input() {
 
 #[test]
 fn a_write_needs_a_writable_root_and_then_happens() {
-    let agent = Agent::with(&[("axon.toml", "[policy.fs]\nread = [\".\"]\nwrite = [\"work\"]\n"), ("work/a.txt", "old")]);
+    let agent =
+        Agent::with(&[("axon.toml", "[policy.fs]\nread = [\".\"]\nwrite = [\"work\"]\n"), ("work/a.txt", "old")]);
     let ran = agent.run(&["exec", "-e", "await fs.write('work/a.txt', 'new'); await fs.read('work/a.txt')"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "new\n"), "{ran:?}");
     for path in ["a.txt", "../a.txt", "work/../b.txt", "/tmp/axon-escape.txt", "axon.toml", "cognets/x.lua"] {
@@ -126,7 +127,12 @@ fn the_scope_tells_what_the_policy_grants_and_nothing_else() {
     assert!(none.stdout.contains("grants no tool"), "{none:?}");
     agent.write("axon.toml", "[policy.fs]\nread = [\".\"]\n");
     let scope: serde_json::Value = serde_json::from_str(&agent.run(&["scope", "--json"]).stdout).expect("JSON");
-    let members: Vec<_> = scope["modules"][0]["members"].as_array().expect("members").iter().map(|m| m["name"].as_str().expect("a name")).collect();
+    let members: Vec<_> = scope["modules"][0]["members"]
+        .as_array()
+        .expect("members")
+        .iter()
+        .map(|m| m["name"].as_str().expect("a name"))
+        .collect();
     assert!(members.contains(&"read") && members.contains(&"list") && !members.contains(&"write"), "{members:?}");
     let dts = agent.run(&["scope", "--dts"]).stdout;
     assert!(dts.contains("fs") && dts.contains("read(") && !dts.contains("write("), "{dts}");

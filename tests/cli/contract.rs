@@ -34,7 +34,10 @@ fn another_abi_is_refused_naming_both_versions_before_main_runs() {
 
 #[test]
 fn a_syntax_error_names_file_and_line_and_shows_the_line() {
-    let agent = Agent::with(&[("cognets/bad.lua", "defineCognet { name = \"bad\", version = \"1\", abi = \"9\" }\n\nlocal x = = 2\n")]);
+    let agent = Agent::with(&[(
+        "cognets/bad.lua",
+        "defineCognet { name = \"bad\", version = \"1\", abi = \"9\" }\n\nlocal x = = 2\n",
+    )]);
     let ran = agent.run(&["run", "x"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     for says in ["COGNET_SYNTAX", "cognets/bad.lua:3", "local x = = 2"] {
@@ -61,7 +64,9 @@ fn an_error_in_a_wake_fails_it_with_1_and_names_the_cognets_own_line() {
 
 #[test]
 fn what_belongs_to_the_kernel_cannot_be_emitted() {
-    for kind in ["kernel:run:start", "cognet:action:result", "cognet:output:text", "cognet:load:start", "stimulus:text", "x"] {
+    for kind in
+        ["kernel:run:start", "cognet:action:result", "cognet:output:text", "cognet:load:start", "stimulus:text", "x"]
+    {
         let ran = probe(&format!("local ok, e = pcall(kernel.emit, {kind:?}, {{}})\nsay(ok) say(e.code)"));
         assert_eq!(ran.stdout, "false\nCOGNET_EMIT_FORBIDDEN\n", "{kind}: {ran:?}");
     }
@@ -72,12 +77,16 @@ fn what_belongs_to_the_kernel_cannot_be_emitted() {
 
 #[test]
 fn no_global_of_the_sandbox_reaches_a_file_a_socket_or_a_process() {
-    let gone = ["io", "loadstring", "load", "dofile", "loadfile", "getfenv", "setfenv", "newproxy", "package", "module"];
+    let gone =
+        ["io", "loadstring", "load", "dofile", "loadfile", "getfenv", "setfenv", "newproxy", "package", "module"];
     for name in gone {
         let ran = probe(&format!("say(pcall(function() return {name} end))"));
         assert_eq!(ran.stdout, "false\n", "{name} is no global: {ran:?}");
     }
-    let fields = [("os", "execute exit getenv remove rename tmpname setlocale"), ("debug", "getregistry sethook getupvalue setmetatable getlocal")];
+    let fields = [
+        ("os", "execute exit getenv remove rename tmpname setlocale"),
+        ("debug", "getregistry sethook getupvalue setmetatable getlocal"),
+    ];
     for (table, names) in fields {
         for name in names.split(' ') {
             let ran = probe(&format!("say(rawget({table}, {name:?}))"));
@@ -101,7 +110,9 @@ fn an_unknown_verb_names_the_nearest_and_the_seven() {
 
 #[test]
 fn a_malformed_output_raises_and_names_the_field() {
-    let ran = probe("local ok, e = pcall(kernel.output, \"cognet:output:text\", { contnt = \"x\" })\nsay(e.code) say(e.message)");
+    let ran = probe(
+        "local ok, e = pcall(kernel.output, \"cognet:output:text\", { contnt = \"x\" })\nsay(e.code) say(e.message)",
+    );
     assert!(ran.stdout.starts_with("OUTPUT_INVALID\n") && ran.stdout.contains("contnt"), "{ran:?}");
 }
 

@@ -61,7 +61,8 @@ fn a_killed_kernel_leaves_no_orphan_and_its_session_opens_again_with_all_that_wa
             let text = std::fs::read_to_string(&out).ok()?;
             (text.lines().count() > enough).then_some(())
         });
-        let capsule = of_kind(&read_log(&agent.sessions()[0]), "capsule:boot").last().map(|boot| boot["data"]["pid"].clone());
+        let capsule =
+            of_kind(&read_log(&agent.sessions()[0]), "capsule:boot").last().map(|boot| boot["data"]["pid"].clone());
         child.kill().expect("it can be killed");
         child.wait().expect("it ended");
         writer.join().expect("the writer ends");

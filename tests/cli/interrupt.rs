@@ -70,7 +70,8 @@ fn an_abort_of_a_brain_that_swallows_it_is_enforced() {
         "cognets/deaf.lua",
         "defineCognet { name = \"deaf\", version = \"1\", abi = \"9\" }\nloop(function(wake)\n\tkernel.emit(\"cognet:deaf:begun\")\n\twhile true do pcall(kernel.run, \"await new Promise(() => {})\") end\nend)\n",
     )]);
-    let child = agent.command(&["run", "x"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
+    let child =
+        agent.command(&["run", "x"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
     until("the wake", || {
         let log = read_log(agent.sessions().first()?);
         (!of_kind(&log, "capsule:block:start").is_empty()).then_some(())

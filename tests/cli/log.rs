@@ -35,11 +35,22 @@ fn json_prints_the_entries_of_this_run_and_all_prints_telemetry_too() {
     assert!(ran.stdout.contains("two") && !ran.stdout.contains("one"));
     let ran = agent.run(&["run", "--json=all", "--continue", "--cognet", "@axon/echo", "three"]);
     let all = kinds(&ran.stdout);
-    for expected in ["axon:session:restored", "cognet:load:complete", "kernel:run:start", "cognet:tick:complete", "axon:session:closed"] {
+    for expected in [
+        "axon:session:restored",
+        "cognet:load:complete",
+        "kernel:run:start",
+        "cognet:tick:complete",
+        "axon:session:closed",
+    ] {
         assert!(all.iter().any(|kind| kind == expected), "{expected} in {all:?}");
     }
     let log = agent.log();
-    assert!(ran.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")).eq(log[log.len() - all.len()..].iter().cloned()));
+    assert!(
+        ran.stdout
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+            .eq(log[log.len() - all.len()..].iter().cloned())
+    );
 }
 
 #[test]
@@ -87,7 +98,8 @@ fn tail_follows_a_session_that_grows_and_ends_on_interrupt() {
 fn a_second_writer_is_refused_with_the_pid_that_holds_the_session() {
     let agent = Agent::empty();
     let mut first = agent.command(&["chat", "--session", "s", "--cognet", "@axon/echo"]);
-    let mut child = first.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
+    let mut child =
+        first.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
     until("the session is open", || agent.sessions().first().filter(|path| !read_log(path).is_empty()).cloned());
     let ran = agent.run(&["run", "--session", "s", "--cognet", "@axon/echo", "x"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -106,5 +118,8 @@ fn chat_answers_each_line_and_goes_on_after_a_failed_wake() {
     let ran = agent.run_with_input(&["chat"], "one\n\nfail\ntwo\n/exit\nnever\n");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "heard one\nheard two\n"), "{ran:?}");
     assert!(ran.stderr.contains("cognets/moody.lua:5"), "{ran:?}");
-    assert!(!ran.stderr.contains('>') || !ran.stderr.contains("Ctrl-C"), "no prompt where there is no terminal: {ran:?}");
+    assert!(
+        !ran.stderr.contains('>') || !ran.stderr.contains("Ctrl-C"),
+        "no prompt where there is no terminal: {ran:?}"
+    );
 }

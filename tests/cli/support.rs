@@ -99,7 +99,9 @@ impl Agent {
             .into_iter()
             .filter(|envelope| {
                 let kind = kind(envelope);
-                ["stimulus:", "cognet:output:", "cognet:action:", "system:"].iter().any(|family| kind.starts_with(family))
+                ["stimulus:", "cognet:output:", "cognet:action:", "system:"]
+                    .iter()
+                    .any(|family| kind.starts_with(family))
             })
             .map(|envelope| (kind(&envelope).to_owned(), envelope["data"].clone()))
             .collect()

@@ -33,7 +33,11 @@ fn normalised(entries: &[(String, Value)]) -> Vec<Value> {
             let group = number(&chunk["of"]);
             data.as_object_mut().expect("a table").remove("chunk");
             if let Some((_, place)) = groups.iter().find(|(known, _)| *known == group) {
-                let text = format!("{}{}", folded[*place]["content"].as_str().expect("text"), data["content"].as_str().expect("text"));
+                let text = format!(
+                    "{}{}",
+                    folded[*place]["content"].as_str().expect("text"),
+                    data["content"].as_str().expect("text")
+                );
                 folded[*place]["content"] = text.into();
                 continue;
             }
@@ -105,7 +109,10 @@ fn any_split_of_the_deltas_leaves_the_same_entries() {
         let ran = agent.run(&["run", "go"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let entries = normalised(&agent.entries());
-        assert!(entries.iter().any(|entry| entry["type"] == "cognet:action:result" && entry["content"] == "17"), "{entries:#?}");
+        assert!(
+            entries.iter().any(|entry| entry["type"] == "cognet:action:result" && entry["content"] == "17"),
+            "{entries:#?}"
+        );
         match &expected {
             None => expected = Some(entries),
             Some(expected) => assert_eq!(&entries, expected, "in chunks of {chunk}"),
