@@ -9,25 +9,24 @@ use crate::{
     support::{Agent, finish, kind, of_kind, read_log, until},
 };
 
-/// The capsule's process id, once a block runs in it.
+/// The capsule's process id, once a block runs in it: a block that has called a tool does.
 fn capsule_pid(agent: &Agent) -> u32 {
-    until("a block runs", || {
+    until("a block calls a tool", || {
         let log = read_log(agent.sessions().first()?);
-        let started = of_kind(&log, "capsule:block:start").len();
-        let ended = of_kind(&log, "capsule:block:failed").len() + of_kind(&log, "capsule:block:complete").len();
-        let boot = of_kind(&log, "capsule:boot").last()?["data"]["pid"].as_u64()?;
-        (started > ended).then(|| u32::try_from(boot).expect("a pid"))
+        let called = !of_kind(&log, "capsule:tool:complete").is_empty();
+        let pid = of_kind(&log, "capsule:boot").last()?["data"]["pid"].as_u64()?;
+        called.then(|| u32::try_from(pid).expect("a pid"))
     })
 }
 
 #[test]
 fn a_killed_capsule_is_an_exception_value_and_the_next_block_gets_a_new_process() {
-    let agent = Agent::empty();
+    let agent = Agent::with(&[("axon.toml", "[policy.fs]\nread = [\".\"]\n")]);
     let mut chat = agent.command(&["chat", "--cognet", "@axon/repl"]);
     let mut child =
         chat.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
     let mut stdin = child.stdin.take().expect("a pipe");
-    std::io::Write::write_all(&mut stdin, b"for(;;){}\n20 + 22\n").expect("it listens");
+    std::io::Write::write_all(&mut stdin, b"await fs.list('.'); for(;;){}\n20 + 22\n").expect("it listens");
     drop(stdin);
     signal(capsule_pid(&agent), Signal::KILL);
     let ran = finish(child);

@@ -56,11 +56,11 @@ loop(function(wake)
 		return invoke(messages, wake.signal)
 	end)
 
-	if #blocks > 0 then
-		phase("act", function()
-			return kernel.run(blocks, { signal = wake.signal })
-		end)
-	end
+	phase("act", function()
+		if #blocks > 0 then
+			kernel.run(blocks, { signal = wake.signal })
+		end
+	end)
 
 	if done and #blocks == 0 then
 		wake.stop()
