@@ -193,6 +193,7 @@ impl Kernel for FakeKernel {
     }
 
     fn base(&self) -> String {
+        assert!(!self.hanging.lock().unwrap().contains(&"panic"), "the kernel panics as asked");
         self.base.lock().unwrap().clone()
     }
 
