@@ -8,11 +8,16 @@
 use mlua::{Lua, Table, Value as LuaValue};
 use serde_json::{Map, Number, Value};
 
+use crate::limits::{MAX_JSON_TEXT_BYTES, MAX_VALUE_BYTES};
+
 /// The largest integer that every side holds exactly: 2^53.
 const MAX_EXACT: u64 = 1 << 53;
 
 /// From here on a number is beyond every integer type and can only be a float: 2^64.
 const BEYOND_INTEGERS: f64 = 18_446_744_073_709_551_616.0;
+
+/// What a value costs besides its text, in bytes: about what it takes in memory as a field of an object.
+const VALUE_BYTES: usize = 128;
 
 /// How deep a value may nest: what `serde_json` parses.
 const MAX_DEPTH: usize = 127;
@@ -109,12 +114,14 @@ fn too_large(number: impl std::fmt::Display) -> JsonError {
 }
 
 pub(crate) fn from_lua(lua: &Lua, value: &LuaValue) -> Result<Value, JsonError> {
-    Decoder { array: array_metatable(lua)?, path: Vec::new() }.value(value)
+    Decoder { array: array_metatable(lua)?, path: Vec::new(), budget: MAX_VALUE_BYTES }.value(value)
 }
 
 struct Decoder {
     array: Table,
     path: Vec<String>,
+    /// Bytes that may still leave.
+    budget: usize,
 }
 
 impl Decoder {
@@ -125,7 +132,16 @@ impl Decoder {
         JsonError(format!("{}: {what}", self.path.join(".")))
     }
 
+    fn spend(&mut self, bytes: usize) -> Result<(), JsonError> {
+        self.budget = self
+            .budget
+            .checked_sub(bytes)
+            .ok_or_else(|| JsonError(format!("the value is larger than {} MiB", MAX_VALUE_BYTES >> 20)))?;
+        Ok(())
+    }
+
     fn value(&mut self, value: &LuaValue) -> Result<Value, JsonError> {
+        self.spend(VALUE_BYTES)?;
         Ok(match value {
             LuaValue::Nil => Value::Null,
             LuaValue::LightUserData(pointer) if pointer.0.is_null() => Value::Null,
@@ -157,7 +173,8 @@ impl Decoder {
         Number::from_f64(number).map(Value::Number).ok_or_else(|| self.refuse(format_args!("{number} is not JSON")))
     }
 
-    fn text(&self, text: &mlua::LuaString) -> Result<String, JsonError> {
+    fn text(&mut self, text: &mlua::LuaString) -> Result<String, JsonError> {
+        self.spend(text.as_bytes().len())?;
         match text.to_str() {
             Ok(text) => Ok(text.to_owned()),
             Err(_) => Err(self.refuse("a string is not UTF-8")),
@@ -210,6 +227,9 @@ impl Decoder {
 
 /// Parses `text`. Integers beyond 2^53 are refused however they are spelled out.
 pub(crate) fn parse(text: &str) -> Result<Value, JsonError> {
+    if text.len() > MAX_JSON_TEXT_BYTES {
+        return Err(JsonError(format!("the text is larger than {} MiB", MAX_JSON_TEXT_BYTES >> 20)));
+    }
     let value = serde_json::from_str(text).map_err(|error| JsonError(error.to_string()))?;
     match long_integer(text) {
         Some(integer) => Err(too_large(integer)),

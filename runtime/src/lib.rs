@@ -1,4 +1,11 @@
 //! The Luau host: loads cognets into sandboxed VMs and hands them the seven verbs of a [`Kernel`].
+//!
+//! A [`Brain`] is one loaded cognet. [`Brain::load`] reads its files (`source`), builds a VM (`vm`) whose globals are made in
+//! Luau (`luau/host.luau`) over functions bound in Rust (`host`), and runs config, plugins, main and boot hooks.
+//! [`Brain::wake`] takes a turn (`turn`): the VM runs on a thread of its own, its time is kept by whoever waits for it
+//! (`meter`), and each verb that waits is raced against the wake's [`AbortSignal`]. Values cross as JSON (`json`).
+//!
+//! The crate knows nothing of what stands behind the trait: no engine, no log, no capsule.
 
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 

@@ -14,6 +14,16 @@ pub(crate) const PATIENCE: u32 = 3;
 /// The stack of the thread that runs a VM, in bytes: Luau's parser and compiler recurse by up to 1000 levels.
 pub(crate) const STACK_BYTES: usize = 8 << 20;
 
+/// What one value may come to when it leaves the VM as JSON, in bytes. One table may stand in many places of another, so
+/// the VM's own limit bounds nothing here.
+pub(crate) const MAX_VALUE_BYTES: usize = 64 << 20;
+
+/// What `json.decode` reads at once, in bytes; parsed, it may be many times as much.
+pub(crate) const MAX_JSON_TEXT_BYTES: usize = 16 << 20;
+
+/// The longest name that is compared with those that would have been right, in bytes.
+pub(crate) const MAX_NEAR_NAME_BYTES: usize = 64;
+
 /// What a VM over its memory limit may still allocate to tell where that happened, in bytes.
 pub(crate) const MEMORY_RESERVE_BYTES: usize = 1 << 20;
 

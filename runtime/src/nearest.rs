@@ -1,9 +1,14 @@
 //! "Did you mean": the nearest of the names that would have been right.
 
+use crate::limits::MAX_NEAR_NAME_BYTES;
+
 /// The lowest similarity at which a name is offered.
 const LIKENESS: f64 = 0.8;
 
 pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > MAX_NEAR_NAME_BYTES {
+        return None;
+    }
     candidates
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase()), candidate))

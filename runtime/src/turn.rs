@@ -49,7 +49,14 @@ pub(crate) async fn take_turn<T: Send + 'static>(
     let failed = |what: String| TurnError::Failed(CognetError::new(code::RUNTIME, what));
     let runtime = Handle::try_current().map_err(|_| failed("a cognet needs a tokio runtime around it".to_owned()))?;
     let meter = Arc::clone(&vm.host.meter);
-    let turn = Arc::clone(&vm.turn).lock_owned().await;
+    let turn = tokio::select! {
+        biased;
+        turn = Arc::clone(&vm.turn).lock_owned() => turn,
+        () = signal.cancelled() => {
+            let message = "aborted while the turn before was ending";
+            return Err(TurnError::Failed(CognetError::new(code::INTERRUPTED, message)));
+        }
+    };
     meter.reset();
     let (sender, mut receiver) = oneshot::channel();
     let mut attendance = Attendance { meter: Some(Arc::clone(&meter)), _gone: gone.drop_guard() };

@@ -71,7 +71,9 @@ fn bind_modules(binder: &Binder<'_>) -> mlua::Result<()> {
             .map_err(|error| VerbError::new(code::INVALID, error.message))?;
         let identity = config::identity(&table);
         if host.purpose == Purpose::Identify {
-            *lock(&host.config) = config::parse(&table).ok().or(identity);
+            // What is wrong beyond the identity is for a load to tell.
+            let config = config::parse(&table).or_else(|error| identity.ok_or(error))?;
+            *lock(&host.config) = Some(config);
             return Ok(LuaValue::Nil);
         }
         if let Some(identity) = &identity {

@@ -7,7 +7,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Host, Inference, args, bind::Binder};
-use crate::{EngineEvent, Entry, RunResult, StreamRequest, VerbError, error::code, json as convert};
+use crate::{
+    EngineEvent, Entry, RunResult, StreamRequest, VerbError, error::code, json as convert, limits::MAX_VALUE_BYTES,
+};
 
 const REQUEST_FIELDS: [&str; 6] = ["messages", "format", "model", "maxTokens", "temperature", "signal"];
 const MESSAGE_FIELDS: [&str; 2] = ["role", "content"];
@@ -156,7 +158,15 @@ fn blocks_of(blocks: &LuaValue) -> Result<Vec<String>, VerbError> {
     if list.pairs::<LuaValue, LuaValue>().count() != length {
         return Err(args::invalid("kernel.run: code must be a string or a list of strings"));
     }
-    (1..=length).map(|index| args::string(&list.raw_get(index)?, &format!("kernel.run: block {index}"))).collect()
+    let mut budget = MAX_VALUE_BYTES;
+    let mut block = |index: usize| {
+        let block = args::string(&list.raw_get(index)?, &format!("kernel.run: block {index}"))?;
+        budget = budget.checked_sub(block.len()).ok_or_else(|| {
+            args::invalid(format_args!("kernel.run: the blocks are larger than {} MiB", MAX_VALUE_BYTES >> 20))
+        })?;
+        Ok(block)
+    };
+    (1..=length).map(&mut block).collect()
 }
 
 fn event_to_lua(lua: &Lua, event: EngineEvent) -> Result<LuaValue, VerbError> {

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 pub enum Step {
     Event(EngineEvent),
     Fail(VerbError),
-    /// Never comes; dropping it is counted.
+    /// Never comes.
     Hang,
 }
 
@@ -38,7 +38,7 @@ pub struct FakeKernel {
     pub hanging: Mutex<Vec<&'static str>>,
     /// Told each time that a hanging verb begins to wait.
     pub waiting: Notify,
-    /// Futures and streams of hanging verbs that were dropped.
+    /// How many hanging verbs and streams were dropped.
     pub dropped: Arc<AtomicUsize>,
 }
 
@@ -161,7 +161,8 @@ impl Kernel for FakeKernel {
             self.reach("stream").await;
             self.requests.lock().unwrap().push(request);
             let steps = self.script.lock().unwrap().pop_front().unwrap_or_default();
-            Ok(Box::new(FakeStream { kernel: self.waiting_handle(), steps: steps.into() }) as Box<dyn EventStream>)
+            Ok(Box::new(FakeStream { steps: steps.into(), _dropped: CountDrop(Arc::clone(&self.dropped)) })
+                as Box<dyn EventStream>)
         })
     }
 
@@ -192,6 +193,7 @@ impl Kernel for FakeKernel {
     }
 
     fn base(&self) -> String {
+        assert!(!self.hanging.lock().unwrap().contains(&"panic"), "the kernel panics as asked");
         self.base.lock().unwrap().clone()
     }
 
@@ -221,24 +223,13 @@ impl Kernel for FakeKernel {
     }
 }
 
-impl FakeKernel {
-    fn waiting_handle(&self) -> StreamHandle {
-        StreamHandle { dropped: CountDrop(Arc::clone(&self.dropped)) }
-    }
-}
-
-struct StreamHandle {
-    dropped: CountDrop,
-}
-
 struct FakeStream {
-    kernel: StreamHandle,
     steps: VecDeque<Step>,
+    _dropped: CountDrop,
 }
 
 impl EventStream for FakeStream {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<EngineEvent>, VerbError>> {
-        let _keep = &self.kernel.dropped;
         let step = self.steps.pop_front();
         Box::pin(async move {
             tokio::task::yield_now().await;

@@ -172,6 +172,34 @@ async fn a_body_that_never_waits_sees_the_abort_between_ticks() {
 }
 
 #[tokio::test]
+async fn a_small_table_that_would_be_endless_json_is_refused() {
+    let shared = "local s = string.rep('x', 1000000) local t = table.create(1000000, s)";
+    let doubled = "local t = {} for _ = 1, 100 do t = { t, t } end";
+    for (made, call) in [
+        (shared, "kernel.store.set('k', t)"),
+        (shared, "kernel.run(t)"),
+        (doubled, "kernel.output('cognet:output:text', { content = '', t = t })"),
+        (doubled, "require('@axon/json').encode(t)"),
+        ("local t = '[' .. string.rep('0,', 10000000) .. '0]'", "require('@axon/json').decode(t)"),
+    ] {
+        let error = failure_within(Limits::default(), &format!("{made}\n{call}")).await;
+        assert!(error.message.contains("MiB") && error.code != "COGNET_MEMORY", "{call}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn an_endless_message_is_cut() {
+    let error = failure_within(Limits::default(), "error(string.rep('x', 1000000), 0)").await;
+    assert!(error.message.len() < 20_000);
+}
+
+#[tokio::test]
+async fn yielding_in_the_body_itself_is_no_way_around_the_cpu_limit() {
+    let error = failure_within(tight(), "while true do coroutine.yield() end").await;
+    assert_eq!((error.code.as_str(), error.at.unwrap().line), ("COGNET_RUNTIME", 5));
+}
+
+#[tokio::test]
 async fn an_idle_brain_is_small() {
     let kernel = FakeKernel::new();
     let brain = Cognet::body("").load(&kernel).await.unwrap();

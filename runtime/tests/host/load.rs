@@ -85,6 +85,15 @@ async fn reading_the_identity_of_a_single_file_stops_at_define_cognet() {
 }
 
 #[tokio::test]
+async fn an_identity_that_is_not_there_is_told_and_what_else_is_wrong_is_not() {
+    let text = "defineCognet { version = '2', abi = '9' }";
+    let error = read_config(&Cognet::file("x.lua", text).source, Limits::default()).await.unwrap_err();
+    assert_eq!((error.code.as_str(), error.message.as_str()), ("COGNET_INVALID", "defineCognet: name is missing"));
+    let text = "defineCognet { name = 'x', version = '2', abi = '9', later = true }";
+    assert_eq!(read_config(&Cognet::file("x.lua", text).source, Limits::default()).await.unwrap().name, "x");
+}
+
+#[tokio::test]
 async fn a_config_that_is_wrong_says_what_and_where() {
     for (config, wanted) in [
         ("return defineCognet { name = 'x', version = '1' }", "abi is missing"),

@@ -246,3 +246,19 @@ async fn many_brains_are_awake_at_once_on_any_kind_of_runtime() {
         assert_eq!(wake.await.unwrap(), 5);
     }
 }
+
+#[tokio::test]
+async fn a_kernel_that_panics_fails_the_wake_and_the_next_one_runs() {
+    for body in ["kernel.base()", "while true do pcall(kernel.base) end"] {
+        let kernel = FakeKernel::new();
+        kernel.hang("panic");
+        let cognet = Cognet::body(body);
+        let mut brain = cognet.load(&kernel).await.unwrap();
+        let error = failure(brain.wake(Vec::new(), AbortSignal::default()).await);
+        assert_eq!(error.code, "COGNET_RUNTIME", "{error}");
+        kernel.hanging.lock().unwrap().clear();
+        if body == "kernel.base()" {
+            brain.wake(Vec::new(), AbortSignal::default()).await.unwrap();
+        }
+    }
+}
