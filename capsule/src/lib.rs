@@ -4,8 +4,18 @@
 
 mod api;
 mod datum;
+mod handle;
+mod host;
+mod source;
+mod stop;
+mod wire;
 
 pub use api::{
     Block, BlockError, BlockErrorKind, BoxFuture, CapsuleHost, Launch, Limits, Namespace, Outcome, ToolCall, ToolError,
 };
 pub use datum::Datum;
+pub use handle::Capsule;
+pub use host::serve;
+
+/// The hidden command that makes the program serve blocks instead: `capsule-host`.
+pub const HOST_COMMAND: &str = "capsule-host";

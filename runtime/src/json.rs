@@ -48,12 +48,25 @@ pub(crate) fn mark_array(lua: &Lua, table: &Table) -> mlua::Result<()> {
 }
 
 pub(crate) fn to_lua(lua: &Lua, value: &Value) -> Result<LuaValue, JsonError> {
-    Encoder { array: array_metatable(lua)?, lua }.value(value)
+    Encoder { array: array_metatable(lua)?, lua, integers: Integers::Exact }.value(value)
+}
+
+/// For a value of JavaScript, where every number is a double already, however JSON spells it.
+pub(crate) fn doubles_to_lua(lua: &Lua, value: &Value) -> Result<LuaValue, JsonError> {
+    Encoder { array: array_metatable(lua)?, lua, integers: Integers::Doubles }.value(value)
+}
+
+#[derive(Clone, Copy)]
+enum Integers {
+    /// Those beyond 2^53 raise.
+    Exact,
+    Doubles,
 }
 
 struct Encoder<'a> {
     lua: &'a Lua,
     array: Table,
+    integers: Integers,
 }
 
 impl Encoder<'_> {
@@ -61,7 +74,7 @@ impl Encoder<'_> {
         Ok(match value {
             Value::Null => LuaValue::NULL,
             Value::Bool(flag) => LuaValue::Boolean(*flag),
-            Value::Number(number) => LuaValue::Number(exact(number)?),
+            Value::Number(number) => LuaValue::Number(exact(number, self.integers)?),
             Value::String(text) => LuaValue::String(self.lua.create_string(text)?),
             Value::Array(items) => {
                 let table = self.lua.create_table_with_capacity(items.len(), 0)?;
@@ -82,12 +95,12 @@ impl Encoder<'_> {
     }
 }
 
-fn exact(number: &Number) -> Result<f64, JsonError> {
+fn exact(number: &Number, integers: Integers) -> Result<f64, JsonError> {
     let magnitude = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
-    match (magnitude, number.as_f64()) {
-        (Some(magnitude), _) if magnitude > MAX_EXACT => Err(too_large(number)),
-        (_, Some(float)) => Ok(float),
-        (_, None) => Err(too_large(number)),
+    match (integers, magnitude, number.as_f64()) {
+        (Integers::Exact, Some(magnitude), _) if magnitude > MAX_EXACT => Err(too_large(number)),
+        (_, _, Some(float)) => Ok(float),
+        (_, _, None) => Err(too_large(number)),
     }
 }
 

@@ -19,6 +19,9 @@ mod source;
 mod turn;
 mod vm;
 
+/// The globals of a cognet as a luau-lsp definition file.
+pub const LUAU_DECLARATIONS: &str = include_str!("../luau/kernel.d.luau");
+
 pub use abort::{AbortController, AbortSignal};
 pub use brain::{Brain, WakeReport, read_config};
 pub use config::{CognetConfig, Mode};

@@ -19,7 +19,17 @@ use crate::{
     meter::Meter,
 };
 
+/// The Luau half of the host, and the files that it loads as parts.
 const HOST_SCRIPT: &str = include_str!("../luau/host.luau");
+const PARTS: [(&str, &str); 4] = [
+    ("errors", include_str!("../luau/errors.luau")),
+    ("verbs", include_str!("../luau/verbs.luau")),
+    ("modules", include_str!("../luau/modules.luau")),
+    ("world", include_str!("../luau/world.luau")),
+];
+
+/// All of them are one chunk in tracebacks, which leave it out.
+const HOST_CHUNK: &str = "=@axon/host";
 
 /// The VM, the state that its functions share, and its ways in.
 pub(crate) struct Vm {
@@ -55,8 +65,12 @@ impl Vm {
     fn build(host: Arc<Host>) -> mlua::Result<Self> {
         let lua = Lua::new();
         let bound = host::bind(&lua, &host)?;
-        let script = lua.load(HOST_SCRIPT).set_name("=@axon/host").into_function()?;
-        let entry: Table = script.call((bound, lua.globals()))?;
+        let part = lua.create_function(|lua, name: String| {
+            let text = PARTS.iter().find(|(own, _)| *own == name).map_or("", |(_, text)| text);
+            lua.load(text).set_name(HOST_CHUNK).into_function()
+        })?;
+        let script = lua.load(HOST_SCRIPT).set_name(HOST_CHUNK).into_function()?;
+        let entry: Table = script.call((bound, lua.globals(), part))?;
         let entry = Entry {
             protect: entry.get("protect")?,
             load: entry.get("load")?,

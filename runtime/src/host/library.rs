@@ -25,9 +25,6 @@ const LIBRARIES: [(&str, &str); 3] = [
 /// What a model reads about AIR, for `@axon/air`.
 const AIR_WORDS: &str = include_str!("../../luau/air_words.luau");
 
-/// The global `world`.
-const WORLD: &str = include_str!("../../luau/world.luau");
-
 pub(super) fn bind(binder: &Binder<'_>) -> mlua::Result<()> {
     binder.value("pending", Lua::poll_pending())?;
     bind_errors(binder)?;
@@ -163,9 +160,6 @@ fn bind_libraries(binder: &Binder<'_>) -> mlua::Result<()> {
             return Err(VerbError::new(code::REQUIRE_NOT_FOUND, message));
         };
         Ok(LuaValue::Function(lua.load(*text).set_name(format!("={name}")).into_function()?))
-    })?;
-    binder.function("world", |lua, _, (): ()| {
-        Ok(LuaValue::Function(lua.load(WORLD).set_name("=@axon/world").into_function()?))
     })?;
     binder.function("air_words", |lua, _, (): ()| {
         Ok(LuaValue::Function(lua.load(AIR_WORDS).set_name("=@axon/air").into_function()?))

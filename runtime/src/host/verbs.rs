@@ -177,7 +177,10 @@ fn event_to_lua(lua: &Lua, event: EngineEvent) -> Result<LuaValue, VerbError> {
 fn results_to_lua(lua: &Lua, results: Vec<RunResult>) -> Result<LuaValue, VerbError> {
     let list = lua.create_table_with_capacity(results.len(), 0)?;
     for result in results {
-        list.raw_push(serialised(lua, &result)?)?;
+        let value = result.value.as_ref().map(|value| convert::doubles_to_lua(lua, value)).transpose()?;
+        let rest = serialised(lua, &RunResult { value: None, ..result })?;
+        args::table(&rest, "kernel.run: result")?.raw_set("value", value)?;
+        list.raw_push(rest)?;
     }
     convert::mark_array(lua, &list)?;
     Ok(LuaValue::Table(list))

@@ -130,6 +130,7 @@ fn result_of(block: &str) -> RunResult {
                 code: None,
             }),
         },
+        "2 ** 60" => RunResult { ok: true, value: Some(json!([1_u64 << 60, null])), stdout: Vec::new(), error: None },
         block => RunResult {
             ok: true,
             value: Some(json!(format!("ran {block}"))),

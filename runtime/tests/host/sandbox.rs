@@ -1,5 +1,7 @@
 //! What a cognet cannot reach.
 
+use axon_runtime::LUAU_DECLARATIONS;
+
 use crate::fake::{failure_of, outputs_of};
 
 #[tokio::test]
@@ -18,16 +20,45 @@ async fn no_global_reaches_a_file_a_socket_or_a_process() {
     }
 }
 
+/// What Luau itself has and a sandbox may have.
+const LUAU: &str = "_G _VERSION assert bit32 buffer collectgarbage coroutine debug error getmetatable integer ipairs math next \
+                    os pairs pcall print rawequal rawget rawlen rawset require select setmetatable string table tonumber \
+                    tostring type typeof unpack utf8 vector xpcall";
+
+async fn names_in(table: &str) -> Vec<String> {
+    let body = format!(
+        "local names = {{}}\nfor name in {table} do table.insert(names, name) end\ntable.sort(names)\n\
+         kernel.output('cognet:output:text', {{ content = table.concat(names, ' ') }})"
+    );
+    outputs_of(&body).await[0].split(' ').map(str::to_owned).collect()
+}
+
 #[tokio::test]
-async fn the_globals_are_these_and_no_more() {
-    let body = "local names = {}\nfor name in getmetatable and _G do table.insert(names, name) end\ntable.sort(names)\n\
-                kernel.output('cognet:output:text', { content = table.concat(names, ' ') })";
-    let wanted = "_G _VERSION assert bit32 buffer collectgarbage coroutine debug defineCognet definePlugin error getmetatable \
-                  integer ipairs kernel loop math newproxy next os pairs pcall phase print rawequal rawget rawlen rawset \
-                  require select setmetatable string system table tonumber tostring type typeof unpack utf8 vector world xpcall";
-    let found = outputs_of(body).await;
-    let extra: Vec<_> = found[0].split(' ').filter(|name| !wanted.split(' ').any(|own| own == *name)).collect();
-    assert!(extra.is_empty(), "{extra:?}");
+async fn the_globals_are_those_of_luau_and_those_that_are_declared() {
+    let own: Vec<String> =
+        names_in("_G").await.into_iter().filter(|name| !LUAU.split(' ').any(|luau| luau == name)).collect();
+    let declared = LUAU_DECLARATIONS.lines().filter_map(|line| line.strip_prefix("declare "));
+    let mut declared: Vec<&str> = declared
+        .map(|rest| rest.trim_start_matches("function ").split([':', '(', '<']).next().unwrap_or_default())
+        .collect();
+    declared.sort_unstable();
+    assert_eq!(own, declared);
+}
+
+#[tokio::test]
+async fn the_members_of_kernel_and_world_are_those_that_are_declared() {
+    for (table, depth) in [("kernel", 1), ("kernel.store", 2), ("kernel.store.session", 3), ("world", 1)] {
+        let head = format!("declare {}: {{\n", table.split('.').next().unwrap());
+        let block = LUAU_DECLARATIONS.split(&head).nth(1).unwrap().split("\n}\n").next().unwrap();
+        let mut declared: Vec<&str> = block
+            .lines()
+            .filter(|line| line.chars().take_while(|c| *c == '\t').count() == depth)
+            .filter_map(|line| line.trim().split_once(": ").map(|(name, _)| name))
+            .filter(|name| name.bytes().all(|byte| byte.is_ascii_alphabetic()))
+            .collect();
+        declared.sort_unstable();
+        assert_eq!(names_in(table).await, declared, "{table}");
+    }
 }
 
 #[tokio::test]

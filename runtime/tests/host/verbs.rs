@@ -65,6 +65,21 @@ async fn one_block_gives_a_result_and_a_list_of_blocks_gives_a_list_in_order() {
 }
 
 #[tokio::test]
+async fn a_large_number_of_javascript_is_the_double_that_it_was() {
+    let body = "local value = kernel.run('2 ** 60').value\nassert(value[1] == 2 ^ 60 and value[2] == require('@axon/json').null)";
+    wake_body(&FakeKernel::new(), body).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_coroutine_may_wait_any_number_of_times() {
+    let events = std::iter::repeat_with(|| delta("x")).take(30_000);
+    let kernel = FakeKernel::scripted([events.collect()]);
+    let body = "local n = 0\n\
+                coroutine.wrap(function() for _ in kernel.stream { messages = {} } do n += 1 end end)()\nassert(n == 30000)";
+    wake_body(&kernel, body).await.unwrap();
+}
+
+#[tokio::test]
 async fn scope_base_and_store_answer_what_the_kernel_holds() {
     let kernel = FakeKernel::new();
     *kernel.base.lock().unwrap() = "be kind".to_owned();

@@ -228,3 +228,21 @@ async fn a_wake_that_nobody_waits_for_any_more_ends_and_the_next_one_runs() {
         brain.wake(Vec::new(), AbortSignal::default()).await.unwrap();
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_brains_are_awake_at_once_on_any_kind_of_runtime() {
+    let cognet = std::sync::Arc::new(Cognet::body("for n = 1, 5 do kernel.run('x') end"));
+    let wakes = (0..40).map(|_| {
+        let cognet = cognet.clone();
+        tokio::spawn(async move {
+            let kernel = FakeKernel::new();
+            let mut brain = cognet.load(&kernel).await.unwrap();
+            brain.wake(Vec::new(), AbortSignal::default()).await.unwrap();
+            brain.shutdown().await.unwrap();
+            kernel.contents("cognet:action:result").len()
+        })
+    });
+    for wake in wakes.collect::<Vec<_>>() {
+        assert_eq!(wake.await.unwrap(), 5);
+    }
+}

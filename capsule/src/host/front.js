@@ -1,0 +1,506 @@
+// What a block sees of its isolate: the globals, its tools, and how its end is read.
+//
+// Everything here uses primordials, because a block may change every prototype it can reach.
+
+(function () {
+  "use strict";
+
+  const { core, primordials } = globalThis.__bootstrap;
+  const {
+    op_axon_call,
+    op_axon_digest,
+    op_axon_nearest,
+    op_axon_print,
+    op_axon_random,
+    op_axon_settle_error,
+    op_axon_settle_value,
+  } = core.ops;
+  const {
+    ArrayIsArray,
+    ArrayPrototypeIncludes,
+    ArrayPrototypeJoin,
+    ArrayPrototypePush,
+    ArrayPrototypeSlice,
+    Error,
+    ErrorCaptureStackTrace,
+    JSONParse,
+    JSONStringify,
+    MapPrototypeDelete,
+    MapPrototypeGet,
+    MapPrototypeSet,
+    NumberIsFinite,
+    ObjectDefineProperty,
+    ObjectFreeze,
+    ObjectGetOwnPropertyNames,
+    ObjectPrototype,
+    Promise,
+    Proxy,
+    RangeError,
+    ReferenceError,
+    ReflectGetOwnPropertyDescriptor,
+    ReflectGetPrototypeOf,
+    ReflectOwnKeys,
+    RegExpPrototypeExec,
+    SafeMap,
+    SafeRegExp,
+    SafeSet,
+    SetPrototypeAdd,
+    SetPrototypeDelete,
+    SetPrototypeHas,
+    String,
+    StringPrototypeIncludes,
+    StringPrototypeSplit,
+    StringPrototypeStartsWith,
+    StringPrototypeTrim,
+    TypeError,
+    TypedArrayPrototypeGetBuffer,
+    TypedArrayPrototypeGetByteLength,
+    TypedArrayPrototypeGetByteOffset,
+    TypedArrayPrototypeGetSymbolToStringTag,
+    Uint8Array,
+  } = primordials;
+
+  const CONSOLE = "ext:deno_web/01_console.js";
+
+  // ---------------------------------------------------------------- globals
+
+  function define(name, value) {
+    ObjectDefineProperty(globalThis, name, {
+      __proto__: null,
+      value,
+      writable: true,
+      enumerable: false,
+      configurable: true,
+    });
+  }
+
+  // Loaded when a block first uses it: a warm isolate then costs little.
+  function defineLazy(name, load) {
+    ObjectDefineProperty(globalThis, name, {
+      __proto__: null,
+      get() {
+        const value = load();
+        define(name, value);
+        return value;
+      },
+      set(value) {
+        define(name, value);
+      },
+      enumerable: false,
+      configurable: true,
+    });
+  }
+
+  const MODULES = {
+    __proto__: null,
+    "ext:deno_web/00_url.js": ["URL", "URLSearchParams"],
+    "ext:deno_web/01_dom_exception.js": ["DOMException"],
+    "ext:deno_web/02_event.js": ["Event", "EventTarget", "CustomEvent"],
+    "ext:deno_web/02_structured_clone.js": ["structuredClone"],
+    "ext:deno_web/02_timers.js": ["setTimeout", "setInterval", "clearTimeout", "clearInterval"],
+    "ext:deno_web/03_abort_signal.js": ["AbortController", "AbortSignal"],
+    "ext:deno_web/05_base64.js": ["atob", "btoa"],
+    "ext:deno_web/08_text_encoding.js": ["TextEncoder", "TextDecoder"],
+    "ext:deno_web/15_performance.js": ["performance"],
+  };
+  const specifiers = ReflectOwnKeys(MODULES);
+  for (let i = 0; i < specifiers.length; i++) {
+    const names = MODULES[specifiers[i]];
+    for (let j = 0; j < names.length; j++) {
+      defineLazy(names[j], () => core.loadExtScript(specifiers[i])[names[j]]);
+    }
+  }
+
+  function inspect(values) {
+    return core.loadExtScript(CONSOLE).inspectArgs(values, { __proto__: null, colors: false });
+  }
+
+  defineLazy("console", () => {
+    const { Console, setNoColorFns } = core.loadExtScript(CONSOLE);
+    setNoColorFns(() => true, () => true);
+    return new Console((text) => op_axon_print(text));
+  });
+
+  // ---------------------------------------------------------------- crypto
+
+  const INTEGER_ARRAYS = [
+    "Int8Array",
+    "Uint8Array",
+    "Uint8ClampedArray",
+    "Int16Array",
+    "Uint16Array",
+    "Int32Array",
+    "Uint32Array",
+    "BigInt64Array",
+    "BigUint64Array",
+  ];
+
+  defineLazy("crypto", () => {
+    const domError = (message, name) =>
+      new (core.loadExtScript("ext:deno_web/01_dom_exception.js").DOMException)(message, name);
+    const bytesOf = (data) => {
+      if (core.isTypedArray(data)) {
+        return new Uint8Array(
+          TypedArrayPrototypeGetBuffer(data),
+          TypedArrayPrototypeGetByteOffset(data),
+          TypedArrayPrototypeGetByteLength(data),
+        );
+      }
+      if (core.isArrayBufferView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+      if (core.isArrayBuffer(data)) return new Uint8Array(data);
+      throw new TypeError("the data to digest must be an ArrayBuffer or a view of one");
+    };
+
+    class SubtleCrypto {
+      async digest(algorithm, data) {
+        const name = typeof algorithm === "string" ? algorithm : algorithm?.name;
+        const digest = op_axon_digest(String(name), bytesOf(data));
+        if (digest === null) {
+          throw domError(`unknown digest ${String(name)}: SHA-1, SHA-256, SHA-384, SHA-512`, "NotSupportedError");
+        }
+        return TypedArrayPrototypeGetBuffer(digest);
+      }
+    }
+
+    class Crypto {
+      subtle = new SubtleCrypto();
+
+      getRandomValues(array) {
+        if (!ArrayPrototypeIncludes(INTEGER_ARRAYS, TypedArrayPrototypeGetSymbolToStringTag(array))) {
+          throw domError("getRandomValues fills arrays of integers only", "TypeMismatchError");
+        }
+        if (TypedArrayPrototypeGetByteLength(array) > 65536) {
+          throw domError("getRandomValues fills at most 65536 bytes at once", "QuotaExceededError");
+        }
+        op_axon_random(bytesOf(array));
+        return array;
+      }
+
+      randomUUID() {
+        const bytes = new Uint8Array(16);
+        op_axon_random(bytes);
+        bytes[6] = (bytes[6] & 0x0f) | 0x40;
+        bytes[8] = (bytes[8] & 0x3f) | 0x80;
+        let text = "";
+        for (let i = 0; i < 16; i++) {
+          if (i === 4 || i === 6 || i === 8 || i === 10) text += "-";
+          text += "0123456789abcdef"[bytes[i] >> 4] + "0123456789abcdef"[bytes[i] & 15];
+        }
+        return text;
+      }
+    }
+    return new Crypto();
+  });
+
+  // ---------------------------------------------------------------- abort
+
+  let aborted = false;
+  let abortController = null;
+
+  function signal() {
+    if (abortController === null) {
+      const { AbortController } = core.loadExtScript("ext:deno_web/03_abort_signal.js");
+      abortController = new AbortController();
+      if (aborted) abortController.abort();
+    }
+    return abortController.signal;
+  }
+
+  defineLazy("signal", signal);
+
+  // Called by the host when the block is to end.
+  function abort() {
+    aborted = true;
+    abortController?.abort();
+  }
+
+  // ---------------------------------------------------------------- tools
+
+  let scopeHint = "";
+  const pending = new SafeMap();
+  let drained = null;
+
+  // What languages and formatters look for on any object: asking is no mistake of the block's author.
+  const PROBED = ["then", "toJSON", "constructor", "toString", "valueOf", "nodeType", "inspect"];
+
+  function nearest(name, candidates) {
+    return op_axon_nearest(name, ArrayPrototypeJoin(candidates, "\n"));
+  }
+
+  function unknownMember(namespace, member) {
+    const near = nearest(member, namespace.members);
+    const hint = near === null ? "" : ` Did you mean ${namespace.name}.${near}?`;
+    return new TypeError(
+      `${namespace.name}.${member} does not exist.${hint} Functions of ${namespace.name}: ${
+        ArrayPrototypeJoin(namespace.members, ", ")
+      }`,
+    );
+  }
+
+  function tool(namespace, member) {
+    const call = {
+      async [member](...args) {
+        const trace = { __proto__: null };
+        ErrorCaptureStackTrace(trace, call);
+        const id = op_axon_call(namespace, member, args);
+        return await new Promise((resolve, reject) => {
+          MapPrototypeSet(pending, id, { __proto__: null, resolve, reject, trace });
+        });
+      },
+    }[member];
+    return ObjectFreeze(call);
+  }
+
+  function installNamespace(namespace) {
+    const strict = new Proxy(ObjectFreeze({ __proto__: null }), {
+      __proto__: null,
+      get(_, key) {
+        if (typeof key !== "string" || ArrayPrototypeIncludes(PROBED, key)) return undefined;
+        throw unknownMember(namespace, key);
+      },
+    });
+    const object = { __proto__: strict };
+    for (let i = 0; i < namespace.members.length; i++) {
+      const member = namespace.members[i];
+      ObjectDefineProperty(object, member, {
+        __proto__: null,
+        value: tool(namespace.name, member),
+        enumerable: true,
+      });
+    }
+    ObjectDefineProperty(globalThis, namespace.name, {
+      __proto__: null,
+      value: ObjectFreeze(object),
+      enumerable: true,
+      writable: false,
+      configurable: false,
+    });
+  }
+
+  const ERROR_CLASSES = { __proto__: null, TypeError, RangeError, ReferenceError };
+
+  function toolError({ name, message, code }, trace) {
+    const error = new (ERROR_CLASSES[name] ?? Error)(message);
+    const own = (key, value) =>
+      ObjectDefineProperty(error, key, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
+    if (ERROR_CLASSES[name] === undefined) own("name", name);
+    const frames = ArrayPrototypeSlice(StringPrototypeSplit(String(trace.stack), "\n"), 1);
+    own("stack", ArrayPrototypeJoin([`${name}: ${message}`, ...new primordials.SafeArrayIterator(frames)], "\n"));
+    if (code !== null) {
+      ObjectDefineProperty(error, "code", {
+        __proto__: null,
+        value: code,
+        writable: true,
+        enumerable: true,
+        configurable: true,
+      });
+    }
+    return error;
+  }
+
+  // Called by the host with what a tool gave.
+  function deliver(id, ok, result) {
+    const call = MapPrototypeGet(pending, id);
+    if (call === undefined) return;
+    MapPrototypeDelete(pending, id);
+    if (ok) call.resolve(result);
+    else call.reject(toolError(result, call.trace));
+    if (pending.size === 0) drained?.();
+  }
+
+  // A call that nobody awaited still takes effect before the block ends.
+  async function pendingCallsEnd() {
+    while (pending.size > 0) {
+      await new Promise((resolve) => drained = resolve);
+    }
+  }
+
+  // ---------------------------------------------------------------- values
+
+  // Deeper values are shown as text.
+  const MAX_JSON_DEPTH = 64;
+  const NOT_JSON = { __proto__: null };
+
+  function toJson(value, ancestors, budget) {
+    switch (typeof value) {
+      case "string": {
+        const text = JSONStringify(value);
+        budget.left -= text.length;
+        return text;
+      }
+      case "boolean":
+        budget.left -= 5;
+        return String(value);
+      case "number":
+        if (!NumberIsFinite(value)) throw NOT_JSON;
+        budget.left -= 2;
+        return value === 0 ? "0" : String(value);
+      case "object":
+        break;
+      default:
+        throw NOT_JSON;
+    }
+    if (value === null) return "null";
+    // A Proxy would run the block's code while it is read.
+    if (core.isProxy(value) || SetPrototypeHas(ancestors, value) || ancestors.size >= MAX_JSON_DEPTH) throw NOT_JSON;
+    const isArray = ArrayIsArray(value);
+    const prototype = ReflectGetPrototypeOf(value);
+    if (isArray ? prototype !== primordials.ArrayPrototype : prototype !== ObjectPrototype && prototype !== null) {
+      throw NOT_JSON;
+    }
+    SetPrototypeAdd(ancestors, value);
+    const keys = ReflectOwnKeys(value);
+    const parts = [];
+    let elements = 0;
+    for (let i = 0; i < keys.length && budget.left > 0; i++) {
+      const key = keys[i];
+      if (isArray && key === "length") continue;
+      if (typeof key !== "string") throw NOT_JSON;
+      const property = ReflectGetOwnPropertyDescriptor(value, key);
+      if (!("value" in property)) throw NOT_JSON;
+      if (!property.enumerable) continue;
+      if (isArray) {
+        if (key !== String(elements)) throw NOT_JSON;
+        elements++;
+        const element = property.value === undefined ? null : property.value;
+        ArrayPrototypePush(parts, toJson(element, ancestors, budget));
+        continue;
+      }
+      if (property.value === undefined) continue;
+      budget.left -= key.length;
+      ArrayPrototypePush(parts, `${JSONStringify(key)}:${toJson(property.value, ancestors, budget)}`);
+    }
+    if (isArray && budget.left > 0 && elements !== value.length) throw NOT_JSON;
+    SetPrototypeDelete(ancestors, value);
+    const body = ArrayPrototypeJoin(parts, ",");
+    return isArray ? `[${body}]` : `{${body}}`;
+  }
+
+  const VALUE_NONE = 0;
+  const VALUE_JSON = 1;
+  const VALUE_TEXT = 2;
+
+  function settleValue(value, room) {
+    if (value === undefined) return op_axon_settle_value(VALUE_NONE, "");
+    try {
+      // Past its room a value is cut anyhow: what follows need not be read.
+      return op_axon_settle_value(VALUE_JSON, toJson(value, new SafeSet(), { __proto__: null, left: room }));
+    } catch (reason) {
+      if (reason !== NOT_JSON) throw reason;
+    }
+    op_axon_settle_value(VALUE_TEXT, typeof value === "string" ? value : inspect([value]));
+  }
+
+  // ---------------------------------------------------------------- errors
+
+  const MAX_FRAMES = 6;
+  const MAX_CAUSES = 5;
+  const UNKNOWN_NAME = new SafeRegExp("^(\\S+) is not defined$");
+
+  function frames(error) {
+    const stack = error.stack;
+    if (typeof stack !== "string") return "";
+    const lines = StringPrototypeSplit(stack, "\n");
+    const kept = [];
+    for (let i = 1; i < lines.length && kept.length < MAX_FRAMES; i++) {
+      const line = StringPrototypeTrim(lines[i]);
+      if (StringPrototypeStartsWith(line, "at ") && StringPrototypeIncludes(line, "block:")) {
+        ArrayPrototypePush(kept, `\n    ${line}`);
+      }
+    }
+    return ArrayPrototypeJoin(kept, "");
+  }
+
+  function isError(value) {
+    return core.isNativeError(value) ||
+      (typeof value === "object" && value !== null && typeof value.message === "string" &&
+        typeof value.name === "string" && typeof value.stack === "string");
+  }
+
+  function describe(error, depth) {
+    if (!isError(error)) return `Uncaught ${inspect([error])}`;
+    const name = String(error.name);
+    const message = String(error.message);
+    let text = message === "" ? name : `${name}: ${message}`;
+    text += frames(error) + hint(error, message);
+    if (depth >= MAX_CAUSES) return text;
+    if (ArrayIsArray(error.errors)) {
+      for (let i = 0; i < error.errors.length && i < MAX_CAUSES; i++) {
+        text += `\nOne of its errors: ${describe(error.errors[i], depth + 1)}`;
+      }
+    }
+    if (error.cause !== undefined) text += `\nCaused by: ${describe(error.cause, depth + 1)}`;
+    return text;
+  }
+
+  function hint(error, message) {
+    const match = core.isNativeError(error) && error.name === "ReferenceError"
+      ? RegExpPrototypeExec(UNKNOWN_NAME, message)
+      : null;
+    if (match === null) return "";
+    const name = match[1];
+    if (name === "require") return `\nModules cannot be loaded here. ${scopeHint}`;
+    const candidates = ObjectGetOwnPropertyNames(globalThis);
+    const near = nearest(name, candidates);
+    return (near === null ? "\n" : `\nDid you mean ${near}? `) + scopeHint;
+  }
+
+  function settleError(prefix, error) {
+    let message;
+    let code = null;
+    try {
+      message = prefix + describe(error, 0);
+      const own = typeof error === "object" && error !== null ? error.code : undefined;
+      if (typeof own === "string") code = own;
+    } catch {
+      message = `${prefix}an error that cannot be read: reading it throws`;
+    }
+    op_axon_settle_error(message, code);
+  }
+
+  core.setUnhandledPromiseRejectionHandler((_promise, reason) => {
+    settleError("Unhandled rejection: ", reason);
+    return true;
+  });
+  core.setReportExceptionCallback((error) => settleError("", error));
+
+  // ---------------------------------------------------------------- the run
+
+  // Called by the host with the tools in scope, and that in words, before the block's code.
+  function prepare(json, hint) {
+    scopeHint = hint;
+    const namespaces = JSONParse(json);
+    for (let i = 0; i < namespaces.length; i++) installNamespace(namespaces[i]);
+  }
+
+  // Called by the host with the block as a function. `room` is how many characters of value can be shown.
+  async function run(block, room) {
+    try {
+      const value = await block();
+      await pendingCallsEnd();
+      settleValue(value, room);
+    } catch (error) {
+      settleError("", error);
+    }
+  }
+
+  // ---------------------------------------------------------------- what must not be there
+
+  const REMOVED = ["Deno", "__bootstrap", "WebAssembly", "SharedArrayBuffer"];
+
+  // Called by the host before the isolate is given to a block. Not earlier: the engine adds some of these names when it
+  // starts from a snapshot.
+  function seal() {
+    delete globalThis.Atomics.wait;
+    delete globalThis.Atomics.waitAsync;
+    for (let i = 0; i < REMOVED.length; i++) delete globalThis[REMOVED[i]];
+  }
+
+  // Called by the host before it takes a snapshot: what is loaded now is in it, and costs an isolate nothing.
+  function preload() {
+    core.loadExtScript(CONSOLE);
+    for (let i = 0; i < specifiers.length; i++) core.loadExtScript(specifiers[i]);
+  }
+
+  return { __proto__: null, prepare, run, deliver, abort, seal, preload };
+})();

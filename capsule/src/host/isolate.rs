@@ -1,0 +1,245 @@
+//! One isolate, made for one block.
+
+use std::{
+    borrow::Cow,
+    cell::{OnceCell, RefCell},
+    rc::Rc,
+    sync::{Arc, OnceLock},
+};
+
+use deno_core::{
+    Extension, JsRuntime, JsRuntimeForSnapshot, ModuleLoadOptions, ModuleLoadReferrer, ModuleLoadResponse,
+    ModuleLoader, ModuleResolveResponse, ModuleSpecifier, OpState, ResolutionKind, RuntimeOptions, v8,
+};
+use deno_error::JsErrorBox;
+use deno_web::{BlobStore, InMemoryBroadcastChannel};
+
+use super::{
+    control::{RunControl, Settled},
+    memory::{self, Budget},
+    oom, ops,
+};
+use crate::{source::SOURCE_NAME, stop::StopReason};
+
+/// What the heap may grow beyond its limit while a block that is out of memory is being stopped.
+const UNWIND_HEADROOM_BYTES: usize = 16 << 20;
+
+const FRONT: &str = include_str!("front.js");
+const FRONT_NAME: &str = "ext:axon_capsule/front.js";
+
+/// The global that carries the front's functions through a snapshot.
+const TABLE: &str = "__axon";
+const TAKE_TABLE: &str = "(() => { const table = globalThis.__axon; delete globalThis.__axon; return table; })()";
+
+/// Set when a block gets the isolate.
+type Tenant = Arc<OnceLock<Arc<RunControl>>>;
+
+pub struct Isolate {
+    pub runtime: JsRuntime,
+    pub handle: v8::IsolateHandle,
+    pub budget: Arc<Budget>,
+    pub front: Front,
+    loader: Rc<Loader>,
+    tenant: Tenant,
+}
+
+/// The functions that `front.js` gives to the host.
+pub struct Front {
+    pub prepare: v8::Global<v8::Function>,
+    pub run: v8::Global<v8::Function>,
+    pub deliver: v8::Global<v8::Function>,
+    pub abort: v8::Global<v8::Function>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum IsolateError {
+    #[error("there is no event loop for it: {0}")]
+    Executor(#[from] std::io::Error),
+    #[error("the runtime does not start: {0}")]
+    Runtime(#[from] deno_core::error::CoreError),
+    #[error("the front does not run: {0}")]
+    Front(#[from] Box<deno_core::error::JsError>),
+    #[error("the front lacks `{0}`")]
+    Missing(&'static str),
+    #[error("the front's `{0}` throws")]
+    Threw(&'static str),
+}
+
+impl Isolate {
+    /// An isolate with this bound on its memory, from a snapshot where there is one.
+    ///
+    /// To be called within the executor that is to run it.
+    pub fn new(memory_bytes: usize, snapshot: Option<&'static [u8]>) -> Result<Self, IsolateError> {
+        let tenant = Tenant::default();
+        let budget = Budget::new(memory_bytes, out_of_memory(&tenant));
+        let loader = Rc::new(Loader::default());
+        let params = v8::CreateParams::default()
+            .heap_limits(0, memory_bytes)
+            .array_buffer_allocator(memory::allocator(&budget).make_shared());
+        let mut runtime = JsRuntime::try_new(RuntimeOptions {
+            module_loader: Some(loader.clone()),
+            extensions: extensions(),
+            create_params: Some(params),
+            startup_snapshot: snapshot,
+            ..RuntimeOptions::default()
+        })?;
+        let front = Front::install(&mut runtime, snapshot.is_some())?;
+        let on_limit = out_of_memory(&tenant);
+        runtime.add_near_heap_limit_callback(move |current, _initial| {
+            on_limit();
+            current + UNWIND_HEADROOM_BYTES
+        });
+        runtime.v8_isolate().set_oom_error_handler(oom::on_out_of_memory);
+        let handle = runtime.v8_isolate().thread_safe_handle();
+        Ok(Self { runtime, handle, budget, front, loader, tenant })
+    }
+
+    /// Gives the isolate to a run: from here its limits apply.
+    pub fn let_to(&mut self, control: &Arc<RunControl>) {
+        // An isolate serves one run, so the cell is empty.
+        let _ = self.tenant.set(Arc::clone(control));
+        let state = ops::RunState { control: Arc::clone(control), settled: None, calls: 0, in_flight: 0 };
+        self.op_state().borrow_mut().put(state);
+    }
+
+    /// Tells the loader of the block's positions and of what it can use instead of modules.
+    pub fn set_block(&self, source_map: String, scope_hint: String) {
+        // An isolate serves one block, so the cell is empty.
+        let _ = self.loader.block.set(LoaderBlock { source_map: source_map.into_bytes(), scope_hint });
+    }
+
+    pub fn op_state(&self) -> Rc<RefCell<OpState>> {
+        JsRuntime::op_state(&self.runtime)
+    }
+
+    /// What the block has settled, if it has.
+    pub fn settled(&self) -> Option<Settled> {
+        self.op_state().borrow().try_borrow::<ops::RunState>().and_then(|run| run.settled.clone())
+    }
+
+    /// Notes the heap's size in the budget.
+    pub fn sample_heap(&mut self) {
+        let used = self.runtime.v8_isolate().get_heap_statistics().used_heap_size();
+        self.budget.heap_is(used);
+    }
+}
+
+fn out_of_memory(tenant: &Tenant) -> memory::OnExhausted {
+    let tenant = Arc::clone(tenant);
+    Box::new(move || {
+        if let Some(run) = tenant.get() {
+            run.stop(StopReason::OutOfMemory);
+        }
+    })
+}
+
+fn extensions() -> Vec<Extension> {
+    let blobs = Arc::<BlobStore>::default();
+    vec![
+        deno_webidl::deno_webidl::init(),
+        deno_web::deno_web::init(blobs, None, false, InMemoryBroadcastChannel::default()),
+        ops::axon_capsule::init(),
+    ]
+}
+
+/// A snapshot of an isolate with its front, everything loaded. Isolates from it are ready several times sooner.
+///
+/// It lives as long as the process, which makes one.
+pub fn snapshot() -> Result<&'static [u8], IsolateError> {
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let _entered = executor.enter();
+    let options = RuntimeOptions { extensions: extensions(), ..RuntimeOptions::default() };
+    let mut runtime = JsRuntimeForSnapshot::try_new(options)?;
+    let table = runtime.execute_script(FRONT_NAME, FRONT)?;
+    {
+        deno_core::scope!(scope, &mut runtime);
+        let table = v8::Local::new(scope, table);
+        call(scope, table, "preload")?;
+        let key = v8::String::new(scope, TABLE).ok_or(IsolateError::Missing(TABLE))?;
+        let global = scope.get_current_context().global(scope);
+        global.set(scope, key.into(), table).ok_or(IsolateError::Missing(TABLE))?;
+    }
+    Ok(Box::leak(runtime.snapshot()))
+}
+
+impl Front {
+    fn install(runtime: &mut JsRuntime, from_snapshot: bool) -> Result<Self, IsolateError> {
+        let table = if from_snapshot {
+            runtime.execute_script(FRONT_NAME, TAKE_TABLE)?
+        } else {
+            runtime.execute_script(FRONT_NAME, FRONT)?
+        };
+        deno_core::scope!(scope, runtime);
+        let table = v8::Local::new(scope, table);
+        call(scope, table, "seal")?;
+        let mut global = |name| function(scope, table, name).map(|function| v8::Global::new(scope, function));
+        Ok(Self {
+            prepare: global("prepare")?,
+            run: global("run")?,
+            deliver: global("deliver")?,
+            abort: global("abort")?,
+        })
+    }
+}
+
+fn function<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    table: v8::Local<'s, v8::Value>,
+    name: &'static str,
+) -> Result<v8::Local<'s, v8::Function>, IsolateError> {
+    let missing = IsolateError::Missing(name);
+    let Ok(table) = v8::Local::<v8::Object>::try_from(table) else { return Err(missing) };
+    let Some(key) = v8::String::new(scope, name) else { return Err(missing) };
+    let Some(value) = table.get(scope, key.into()) else { return Err(missing) };
+    v8::Local::<v8::Function>::try_from(value).map_err(|_| missing)
+}
+
+fn call<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    table: v8::Local<'s, v8::Value>,
+    name: &'static str,
+) -> Result<(), IsolateError> {
+    let function = function(scope, table, name)?;
+    function.call(scope, table, &[]).map(|_| ()).ok_or(IsolateError::Threw(name))
+}
+
+/// Loads nothing; knows the block's source map.
+#[derive(Default)]
+struct Loader {
+    block: OnceCell<LoaderBlock>,
+}
+
+struct LoaderBlock {
+    source_map: Vec<u8>,
+    scope_hint: String,
+}
+
+impl Loader {
+    fn refuse(&self, specifier: &str) -> JsErrorBox {
+        let hint = self.block.get().map_or("", |block| block.scope_hint.as_str());
+        JsErrorBox::type_error(format!("modules cannot be imported here ({specifier:?}). {hint}"))
+    }
+}
+
+impl ModuleLoader for Loader {
+    fn resolve(&self, specifier: &str, _referrer: &str, _kind: ResolutionKind) -> ModuleResolveResponse {
+        Err(self.refuse(specifier))
+    }
+
+    fn load(
+        &self,
+        specifier: &ModuleSpecifier,
+        _referrer: Option<&ModuleLoadReferrer>,
+        _options: ModuleLoadOptions,
+    ) -> ModuleLoadResponse {
+        ModuleLoadResponse::Sync(Err(self.refuse(specifier.as_str())))
+    }
+
+    fn get_source_map(&self, file_name: &str) -> Option<Cow<'_, [u8]>> {
+        if file_name == SOURCE_NAME {
+            self.block.get().map(|block| Cow::Borrowed(block.source_map.as_slice()))
+        } else {
+            None
+        }
+    }
+}

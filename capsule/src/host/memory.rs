@@ -1,0 +1,138 @@
+//! One bound for a block's heap and array buffers.
+
+use std::{
+    alloc::{self, Layout},
+    ffi::c_void,
+    ptr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use deno_core::v8;
+
+/// The engine collects garbage and tries again up to three times before it throws: only then is memory out.
+const FAILURES_BEFORE_STOP: usize = 4;
+
+/// What the allocator calls when a block is out of memory.
+pub type OnExhausted = Box<dyn Fn() + Send + Sync>;
+
+/// Counts what a block holds.
+pub struct Budget {
+    limit: usize,
+    heap: AtomicUsize,
+    buffers: AtomicUsize,
+    peak: AtomicUsize,
+    failures: AtomicUsize,
+    on_exhausted: OnExhausted,
+}
+
+impl Budget {
+    pub fn new(limit: usize, on_exhausted: OnExhausted) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            heap: AtomicUsize::new(0),
+            buffers: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+            failures: AtomicUsize::new(0),
+            on_exhausted,
+        })
+    }
+
+    /// Takes the heap's size after a collection.
+    pub fn heap_is(&self, bytes: usize) {
+        self.heap.store(bytes, Relaxed);
+        let total = bytes + self.buffers.load(Relaxed);
+        self.peak.fetch_max(total, Relaxed);
+        if total > self.limit {
+            (self.on_exhausted)();
+        }
+    }
+
+    /// The most that was held at once, in bytes.
+    pub fn peak(&self) -> usize {
+        self.peak.load(Relaxed)
+    }
+
+    fn reserve(&self, bytes: usize) -> bool {
+        let heap = self.heap.load(Relaxed);
+        let reserved = self.buffers.try_update(Relaxed, Relaxed, |held| {
+            held.checked_add(bytes).filter(|total| total.saturating_add(heap) <= self.limit)
+        });
+        match reserved {
+            Ok(held) => {
+                self.failures.store(0, Relaxed);
+                self.peak.fetch_max(held + bytes + heap, Relaxed);
+                true
+            }
+            Err(_) => {
+                if self.failures.fetch_add(1, Relaxed) + 1 >= FAILURES_BEFORE_STOP {
+                    (self.on_exhausted)();
+                }
+                false
+            }
+        }
+    }
+
+    fn release(&self, bytes: usize) {
+        self.buffers.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// An allocator for array buffers that stays within the budget.
+pub fn allocator(budget: &Arc<Budget>) -> v8::UniqueRef<v8::Allocator> {
+    static VTABLE: v8::RustAllocatorVtable<Budget> =
+        v8::RustAllocatorVtable { allocate, allocate_uninitialized, free, drop };
+    // SAFETY: the handle is an `Arc<Budget>` that `drop` gives back, and the table's functions expect just that.
+    unsafe { v8::new_rust_allocator(Arc::into_raw(Arc::clone(budget)), &VTABLE) }
+}
+
+/// Stands for buffers of no bytes, which are never read.
+const EMPTY: *mut c_void = ptr::without_provenance_mut(ALIGNMENT);
+const ALIGNMENT: usize = 16;
+
+fn layout(len: usize) -> Option<Layout> {
+    Layout::from_size_align(len, ALIGNMENT).ok()
+}
+
+fn allocate_with(budget: &Budget, len: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> *mut c_void {
+    if len == 0 {
+        return EMPTY;
+    }
+    let Some(layout) = layout(len) else { return ptr::null_mut() };
+    if !budget.reserve(len) {
+        return ptr::null_mut();
+    }
+    let data = allocate(layout);
+    if data.is_null() {
+        budget.release(len);
+    }
+    data.cast()
+}
+
+unsafe extern "C" fn allocate(budget: &Budget, len: usize) -> *mut c_void {
+    // SAFETY: `allocate_with` passes a layout of at least one byte.
+    allocate_with(budget, len, |layout| unsafe { alloc::alloc_zeroed(layout) })
+}
+
+unsafe extern "C" fn allocate_uninitialized(budget: &Budget, len: usize) -> *mut c_void {
+    // SAFETY: `allocate_with` passes a layout of at least one byte.
+    allocate_with(budget, len, |layout| unsafe { alloc::alloc(layout) })
+}
+
+unsafe extern "C" fn free(budget: &Budget, data: *mut c_void, len: usize) {
+    if len == 0 || data.is_null() {
+        return;
+    }
+    if let Some(layout) = layout(len) {
+        // SAFETY: the engine gives back what `allocate` gave it for this length.
+        unsafe { alloc::dealloc(data.cast(), layout) };
+        budget.release(len);
+    }
+}
+
+unsafe extern "C" fn drop(budget: *const Budget) {
+    // SAFETY: `allocator` made this pointer with `Arc::into_raw`, and the engine drops it once.
+    std::mem::drop(unsafe { Arc::from_raw(budget) });
+}

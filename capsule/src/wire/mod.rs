@@ -1,0 +1,8 @@
+//! The framed protocol between the kernel and the isolate process.
+
+mod codec;
+pub mod frame;
+mod message;
+
+pub use codec::{DecodeError, MAX_DATUM_DEPTH};
+pub use message::{CallId, RunId, RunReport, RunRequest, ToHost, ToKernel};
