@@ -208,6 +208,74 @@ fn two_broken_blocks_do_not_become_one() {
 }
 
 #[test]
+fn what_is_decided_is_told_at_once() {
+    let steps = |format, pieces: &[&str]| {
+        let mut decoder = decoder(format);
+        let mut told = Vec::new();
+        for piece in pieces {
+            let mut events = Vec::new();
+            decoder.feed(piece, &mut events);
+            told.push(match events.as_slice() {
+                [] => String::new(),
+                [EngineEvent::TextDelta { content }] => content.clone(),
+                events => blocks(events).join(" "),
+            });
+        }
+        told
+    };
+    let message = [
+        "<text>",
+        "\n",
+        "Hello",
+        " wor",
+        "ld <",
+        "b>\n",
+        "x\n</te",
+        "xt>",
+        "<typescript>f()</typescript",
+        ">",
+        "<done/>",
+    ];
+    assert_eq!(
+        steps(Format::Air, &message),
+        ["", "", "Hello", " wor", "ld ", "<b>", "\nx", "text:Hello world <b>\nx", "", "ts:f()", "stop"]
+    );
+    let message = ["Hello", " wor", "ld \n", "``", "x\n", "``", "`t", "s\nf()\n", "```\n"];
+    assert_eq!(
+        steps(Format::Fenced, &message),
+        ["Hello", " wor", "ld", "", " \n``x", "", "", "text:Hello world \n``x", "ts:f()"]
+    );
+    let long = "x".repeat(600);
+    assert_eq!(steps(Format::Fenced, &["```ts ", &long])[1].len(), 606, "no line of this length is a fence");
+    assert_eq!(steps(Format::Air, &["<text a=\"", &format!("{long}>"), "<text>", "a"])[3], "a");
+}
+
+#[test]
+fn a_close_tag_has_room_for_sixteen_bytes_of_space() {
+    assert_eq!(air(&format!("<text>a</text{}><done/>", " ".repeat(16))), ["text:a", "stop"]);
+    let spaced = format!("a</text{}>", " ".repeat(17));
+    assert_eq!(air(&format!("<text>{spaced}</text><done/>")), [format!("text:{spaced}"), "stop".to_owned()]);
+}
+
+#[test]
+fn splits_do_not_matter_where_tags_and_fences_become_too_long() {
+    for length in (240..270).chain(500..525) {
+        let filler = "x".repeat(length);
+        air(&format!("<text a=\"{filler}\">a</text><done/>"));
+        air(&format!("<text a=\">{filler}>a</text><done/>"));
+        air(&format!("<{filler}>a</{filler}><done/>"));
+        fenced(&format!("```ts {filler}\r\nf()\n```\na"));
+        fenced(&format!("{}```ts\nf()\n```\na", " ".repeat(length)));
+        fenced(&format!("{}ts\nf()\n```\na", "`".repeat(length)));
+        fenced(&format!("```ts\nf()\n{}\na", "`".repeat(length)));
+    }
+    for length in 0..24 {
+        air(&format!("<text>a</text{}>b</text><done/>", " ".repeat(length)));
+        air(&format!("<typescript>a</typescript{}>b</typescript><done/>", "\n".repeat(length)));
+    }
+}
+
+#[test]
 fn hostile_messages_take_linear_time() {
     const SIZE: usize = 1 << 18;
     let hostile = [
