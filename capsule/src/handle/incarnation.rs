@@ -333,7 +333,7 @@ impl Incarnation {
         runs.dead = true;
         let lost = runs.live.drain().map(|(_, run)| {
             run.cancel.cancel();
-            (run.settle, if run.clock.started() { Lost::Running } else { Lost::BeforeStart })
+            (run.settle, if run.clock.started().is_some() { Lost::Running } else { Lost::BeforeStart })
         });
         lost.collect()
     }

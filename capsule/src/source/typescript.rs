@@ -78,6 +78,7 @@ fn erase_program(source: &str, reading: Reading) -> Result<Erased, SourceError> 
     let mut program = parsed.program;
 
     let ast = AstBuilder::new(&allocator);
+    program.hashbang = None;
     drop_exports(source, &mut program, &ast)?;
     completion::return_last_expression(&mut program, &ast);
 

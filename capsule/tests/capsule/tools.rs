@@ -76,6 +76,8 @@ async fn namespaces_cannot_be_changed() {
         assert!(error.message.starts_with("TypeError"), "{source}: {}", error.message);
     }
     assert_eq!(bench.value("Object.keys(fs)").await, Some(json!(["read", "list", "write"])));
+    let printed = bench.value("fs").await.unwrap();
+    assert!(printed.as_str().unwrap().contains("  read: [AsyncFunction: read],"), "{printed}");
 }
 
 async fn what_cannot_cross_is_refused_at_the_call() {

@@ -87,6 +87,8 @@ async fn a_value_over_the_output_limit_is_cut_and_counted() {
     assert!(text.starts_with("\"xxx") && text.ends_with("bytes left out]"), "{text}");
     let outcome = bench.run("Array.from({ length: 1e5 }, (_, i) => i)").await;
     assert!(outcome.truncated && outcome.result.is_ok(), "{outcome:?}");
+    let outcome = bench.run("'x'.repeat(2 ** 26)").await;
+    assert!(outcome.truncated && outcome.result.is_ok(), "{outcome:?}");
     let outcome = bench.run("console.log('y'.repeat(80)); 'z'.repeat(8)").await;
     assert!(!outcome.truncated, "{outcome:?}");
 }
