@@ -102,7 +102,6 @@
     "ext:deno_web/03_abort_signal.js": ["AbortController", "AbortSignal"],
     "ext:deno_web/05_base64.js": ["atob", "btoa"],
     "ext:deno_web/08_text_encoding.js": ["TextEncoder", "TextDecoder"],
-    "ext:deno_web/15_performance.js": ["performance"],
   };
   const specifiers = ReflectOwnKeys(MODULES);
   for (let i = 0; i < specifiers.length; i++) {
@@ -111,6 +110,14 @@
       defineLazy(names[j], () => core.loadExtScript(specifiers[i])[names[j]]);
     }
   }
+
+  const PERFORMANCE = "ext:deno_web/15_performance.js";
+  defineLazy("performance", () => {
+    const { performance, setTimeOrigin } = core.loadExtScript(PERFORMANCE);
+    // It may have been loaded long ago, for the snapshot.
+    setTimeOrigin();
+    return performance;
+  });
 
   function inspect(values) {
     return core.loadExtScript(CONSOLE).inspectArgs(values, { __proto__: null, colors: false });
@@ -511,6 +518,7 @@
   // Called by the host before it takes a snapshot: what is loaded now is in it, and costs an isolate nothing.
   function preload() {
     core.loadExtScript(CONSOLE);
+    core.loadExtScript(PERFORMANCE);
     for (let i = 0; i < specifiers.length; i++) core.loadExtScript(specifiers[i]);
   }
 
