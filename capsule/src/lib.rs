@@ -16,6 +16,7 @@ pub use api::{
 pub use datum::Datum;
 pub use handle::Capsule;
 pub use host::serve;
+pub use source::{SourceError, erase_types};
 
 /// The hidden command that makes the program serve blocks instead: `capsule-host`.
 pub const HOST_COMMAND: &str = "capsule-host";

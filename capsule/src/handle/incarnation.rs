@@ -27,7 +27,9 @@ use super::{
 };
 use crate::{
     Block, CapsuleHost, Launch, Limits, Namespace, ToolCall, ToolError,
-    wire::{CallId, DecodeError, RunId, RunReport, RunRequest, ToHost, ToKernel, frame},
+    wire::{
+        CallId, DecodeError, MAX_DATUM_DEPTH, RunId, RunReport, RunRequest, ToHost, ToKernel, frame, nests_too_deep,
+    },
 };
 
 /// How long a child may take until it can serve.
@@ -35,6 +37,9 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a child may take to end when it is asked to.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What the arguments of one block's calls in flight may hold together.
+const MAX_ARGUMENTS_IN_FLIGHT_BYTES: usize = 64 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -94,7 +99,8 @@ struct Run {
     namespaces: Arc<[Namespace]>,
     settle: oneshot::Sender<Settlement>,
     clock: Arc<RunClock>,
-    calls: HashMap<CallId, CancellationToken>,
+    /// Calls in flight, with what their arguments hold in bytes.
+    calls: HashMap<CallId, usize>,
     calls_made: usize,
     cancel: CancellationToken,
 }
@@ -119,7 +125,7 @@ impl Incarnation {
         let first = timeout(BOOT_TIMEOUT, read(&mut from_child)).await;
         let backend = match first {
             Err(_) => return Err(StartError::Silent),
-            Ok(Ok(Some(ToKernel::Ready { backend }))) if backend.len() <= 32 => backend,
+            Ok(Ok(Some((ToKernel::Ready { backend }, _)))) if backend.len() <= 32 => backend,
             Ok(_) => {
                 process.kill();
                 let unknown = Exit { signal: None, status: None, stderr: String::new() };
@@ -244,7 +250,7 @@ impl Incarnation {
     }
 
     async fn read_until_end(self: &Arc<Self>, mut from: OwnedReadHalf) -> Result<(), Violation> {
-        while let Some(message) = read(&mut from).await? {
+        while let Some((message, size)) = read(&mut from).await? {
             match message {
                 ToKernel::Ready { .. } => return Err(Violation::Turn("ready twice")),
                 ToKernel::Started(run) => {
@@ -253,7 +259,7 @@ impl Incarnation {
                     }
                 }
                 ToKernel::ToolCall { run, call, namespace, function, args } => {
-                    self.call_tool(run, call, namespace, function, args)?;
+                    self.call_tool((run, call), size, ToolCall { block: String::new(), namespace, function, args })?;
                 }
                 ToKernel::Done(report) => self.settle(report)?,
                 ToKernel::Retire => {
@@ -277,13 +283,12 @@ impl Incarnation {
         Ok(())
     }
 
+    /// Passes a call of `size` bytes on to the host. Whose it is the process does not say: the kernel knows.
     fn call_tool(
         self: &Arc<Self>,
-        run_id: RunId,
-        call_id: CallId,
-        namespace: String,
-        function: String,
-        args: Vec<crate::Datum>,
+        (run_id, call_id): (RunId, CallId),
+        size: usize,
+        call: ToolCall,
     ) -> Result<(), Violation> {
         let mut runs = self.runs();
         let Some(run) = runs.live.get_mut(&run_id) else { return Ok(()) };
@@ -291,16 +296,26 @@ impl Incarnation {
         if run.calls_made > self.limits.max_tool_calls {
             return Err(Violation::Turn("more tool calls than the limit"));
         }
-        let known = run.namespaces.iter().any(|known| known.name == namespace && known.members.contains(&function));
-        if !known {
+        let known =
+            |space: &Namespace| space.name == call.namespace && space.members.iter().any(|name| *name == call.function);
+        if !run.namespaces.iter().any(known) {
             return Err(Violation::Turn("a call of a tool that is not in the block's scope"));
         }
-        let token = run.cancel.child_token();
-        if run.calls.insert(call_id, token.clone()).is_some() {
+        let in_flight: usize = run.calls.values().sum();
+        if in_flight + size > MAX_ARGUMENTS_IN_FLIGHT_BYTES {
+            let _ = self.outgoing.send(ToHost::ToolResult {
+                run: run_id,
+                call: call_id,
+                result: Err(too_much_in_flight()),
+            });
+            return Ok(());
+        }
+        if run.calls.insert(call_id, size).is_some() {
             return Err(Violation::Turn("two tool calls with one number"));
         }
         run.clock.pause(Instant::now());
-        let call = ToolCall { block: run.block.clone(), namespace, function, args };
+        let token = run.cancel.child_token();
+        let call = ToolCall { block: run.block.clone(), ..call };
         drop(runs);
         let this = Arc::clone(self);
         tokio::spawn(async move {
@@ -315,6 +330,7 @@ impl Incarnation {
                     run.clock.resume(Instant::now());
                 }
             }
+            let result = result.and_then(|datum| if nests_too_deep(&datum) { Err(too_deep()) } else { Ok(datum) });
             let _ = this.outgoing.send(ToHost::ToolResult { run: run_id, call: call_id, result });
         });
         Ok(())
@@ -333,7 +349,7 @@ impl Incarnation {
         runs.dead = true;
         let lost = runs.live.drain().map(|(_, run)| {
             run.cancel.cancel();
-            (run.settle, if run.clock.started() { Lost::Running } else { Lost::BeforeStart })
+            (run.settle, if run.clock.started().is_some() { Lost::Running } else { Lost::BeforeStart })
         });
         lost.collect()
     }
@@ -393,6 +409,25 @@ async fn cancelled_for_long(token: &CancellationToken) {
     tokio::time::sleep(TOOL_GRACE).await;
 }
 
+fn too_much_in_flight() -> ToolError {
+    ToolError {
+        name: "RangeError".into(),
+        message: format!(
+            "the arguments of the calls in flight hold more than {} MiB; await some of them first",
+            MAX_ARGUMENTS_IN_FLIGHT_BYTES >> 20
+        ),
+        code: Some("ARGUMENTS_TOO_LARGE".into()),
+    }
+}
+
+fn too_deep() -> ToolError {
+    ToolError {
+        name: "RangeError".into(),
+        message: format!("the tool's result nests deeper than {MAX_DATUM_DEPTH} levels and cannot be passed on"),
+        code: Some("RESULT_TOO_DEEP".into()),
+    }
+}
+
 fn cancelled() -> ToolError {
     ToolError {
         name: "AbortError".into(),
@@ -401,9 +436,10 @@ fn cancelled() -> ToolError {
     }
 }
 
-async fn read(from: &mut OwnedReadHalf) -> Result<Option<ToKernel>, Violation> {
+/// The next message and its size in bytes.
+async fn read(from: &mut OwnedReadHalf) -> Result<Option<(ToKernel, usize)>, Violation> {
     match frame::read_async(from).await? {
-        Some(body) => Ok(Some(ToKernel::decode(&body)?)),
+        Some(body) => Ok(Some((ToKernel::decode(&body)?, body.len()))),
         None => Ok(None),
     }
 }

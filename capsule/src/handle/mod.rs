@@ -81,14 +81,13 @@ impl Capsule {
             slot = shared.slots.acquire() => slot,
         };
         shared.event("capsule:block:start", &[("id", block.id.as_str().into())]);
-        let began = Instant::now();
         let ended = self.attempt(&block, &cancel).await;
         let kind = if ended.outcome.result.is_ok() { "capsule:block:complete" } else { "capsule:block:failed" };
         shared.event(
             kind,
             &[
                 ("id", block.id.into()),
-                ("durationMs", millis(began.elapsed())),
+                ("durationMs", millis(ended.duration)),
                 ("cpuMs", millis(ended.cpu)),
                 ("peakBytes", ended.peak_bytes.into()),
             ],
@@ -147,18 +146,20 @@ impl Capsule {
             let run = shared.next_run.fetch_add(1, Relaxed);
             let (settled, clock) = incarnation.send(run, block, cancel.child_token());
             let _guard = RunGuard { incarnation: &incarnation, run };
-            match wait(&incarnation, run, settled, &clock, cancel, &shared.limits).await {
-                Waited::Settled(Ok(report)) => return Ended::from_report(report, &incarnation),
-                Waited::Settled(Err(Lost::BeforeStart)) => {}
+            let ended = match wait(&incarnation, run, settled, &clock, cancel, &shared.limits).await {
+                Waited::Settled(Ok(report)) => Ended::from_report(report, &incarnation),
+                Waited::Settled(Err(Lost::BeforeStart)) => continue,
                 Waited::Settled(Err(Lost::Running)) => {
-                    return Ended::failed(crashed("the capsule's process died while the block ran"));
+                    Ended::failed(crashed("the capsule's process died while the block ran"))
                 }
                 Waited::Overdue(overdue) => {
                     incarnation.abandon(run);
                     incarnation.kill();
-                    return Ended::failed(overdue_error(overdue, &shared.limits));
+                    Ended::failed(overdue_error(overdue, &shared.limits))
                 }
-            }
+            };
+            let duration = clock.started().map_or(Duration::ZERO, |started| started.elapsed());
+            return Ended { duration, ..ended };
         }
         Ended::failed(crashed("the capsule's process died several times before the block could begin"))
     }
@@ -286,13 +287,15 @@ impl Drop for Shared {
 /// An outcome with what telemetry wants to know of it.
 struct Ended {
     outcome: Outcome,
+    /// Since the block got its isolate.
+    duration: Duration,
     cpu: Duration,
     peak_bytes: u64,
 }
 
 impl Ended {
     fn failed(error: BlockError) -> Self {
-        Self { outcome: failed(error), cpu: Duration::ZERO, peak_bytes: 0 }
+        Self { outcome: failed(error), duration: Duration::ZERO, cpu: Duration::ZERO, peak_bytes: 0 }
     }
 
     fn from_report(report: RunReport, incarnation: &Incarnation) -> Self {
@@ -306,7 +309,7 @@ impl Ended {
             Err(error) => Err(error),
         };
         let outcome = Outcome { result, stdout: report.stdout, truncated: report.truncated };
-        Self { outcome, cpu: report.cpu, peak_bytes: report.peak_bytes }
+        Self { outcome, duration: Duration::ZERO, cpu: report.cpu, peak_bytes: report.peak_bytes }
     }
 }
 

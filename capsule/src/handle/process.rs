@@ -46,6 +46,8 @@ pub async fn spawn(launch: &Launch) -> io::Result<(Process, UnixStream, oneshot:
     command
         .args(&launch.args)
         .env_clear()
+        // A block's dates are in the user's time zone.
+        .envs(std::env::var_os("TZ").map(|zone| ("TZ", zone)))
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
         .stderr(Stdio::piped());

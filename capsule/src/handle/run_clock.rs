@@ -51,8 +51,9 @@ impl RunClock {
         }
     }
 
-    pub fn started(&self) -> bool {
-        self.state().started.is_some()
+    /// When the block got its isolate.
+    pub fn started(&self) -> Option<Instant> {
+        self.state().started
     }
 
     /// The block waits for a tool.

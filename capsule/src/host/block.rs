@@ -60,8 +60,10 @@ fn start(isolate: &mut Isolate, request: &RunRequest, value_room: usize) -> Resu
     let room = v8::Number::new(scope, value_room as f64);
     let called = v8::String::new(scope, &namespaces)
         .zip(v8::String::new(scope, &hint))
-        .and_then(|(namespaces, hint)| call(scope, &isolate.front.prepare, &[namespaces.into(), hint.into()]))
-        .and_then(|()| call(scope, &isolate.front.run, &[block, room.into()]));
+        .and_then(|(namespaces, hint)| {
+            call(scope, &isolate.front.prepare, &[namespaces.into(), hint.into(), room.into()])
+        })
+        .and_then(|()| call(scope, &isolate.front.run, &[block]));
     // The front catches what a block throws: only a termination gets here.
     called.ok_or(Settled::Value(None))
 }

@@ -49,6 +49,7 @@
     SetPrototypeHas,
     String,
     StringPrototypeIncludes,
+    StringPrototypeSlice,
     StringPrototypeSplit,
     StringPrototypeStartsWith,
     StringPrototypeTrim,
@@ -101,7 +102,6 @@
     "ext:deno_web/03_abort_signal.js": ["AbortController", "AbortSignal"],
     "ext:deno_web/05_base64.js": ["atob", "btoa"],
     "ext:deno_web/08_text_encoding.js": ["TextEncoder", "TextDecoder"],
-    "ext:deno_web/15_performance.js": ["performance"],
   };
   const specifiers = ReflectOwnKeys(MODULES);
   for (let i = 0; i < specifiers.length; i++) {
@@ -110,6 +110,14 @@
       defineLazy(names[j], () => core.loadExtScript(specifiers[i])[names[j]]);
     }
   }
+
+  const PERFORMANCE = "ext:deno_web/15_performance.js";
+  defineLazy("performance", () => {
+    const { performance, setTimeOrigin } = core.loadExtScript(PERFORMANCE);
+    // It may have been loaded long ago, for the snapshot.
+    setTimeOrigin();
+    return performance;
+  });
 
   function inspect(values) {
     return core.loadExtScript(CONSOLE).inspectArgs(values, { __proto__: null, colors: false });
@@ -220,8 +228,8 @@
   const pending = new SafeMap();
   let drained = null;
 
-  // What languages and formatters look for on any object: asking is no mistake of the block's author.
-  const PROBED = ["then", "toJSON", "constructor", "toString", "valueOf", "nodeType", "inspect"];
+  // What the language and formatters look for on any object: asking is no mistake of the block's author.
+  const PROBED = ["then", "toJSON", "constructor", "toString", "toLocaleString", "valueOf", "hasOwnProperty"];
 
   function nearest(name, candidates) {
     return op_axon_nearest(name, ArrayPrototypeJoin(candidates, "\n"));
@@ -252,10 +260,10 @@
   }
 
   function installNamespace(namespace) {
-    const strict = new Proxy(ObjectFreeze({ __proto__: null }), {
+    const strict = new Proxy(ObjectFreeze({}), {
       __proto__: null,
-      get(_, key) {
-        if (typeof key !== "string" || ArrayPrototypeIncludes(PROBED, key)) return undefined;
+      get(target, key) {
+        if (typeof key !== "string" || ArrayPrototypeIncludes(PROBED, key)) return target[key];
         throw unknownMember(namespace, key);
       },
     });
@@ -324,7 +332,8 @@
   function toJson(value, ancestors, budget) {
     switch (typeof value) {
       case "string": {
-        const text = JSONStringify(value);
+        // Past its room a value is cut anyhow: what follows need not be read.
+        const text = JSONStringify(value.length > budget.left ? StringPrototypeSlice(value, 0, budget.left + 1) : value);
         budget.left -= text.length;
         return text;
       }
@@ -352,7 +361,7 @@
     const keys = ReflectOwnKeys(value);
     const parts = [];
     let elements = 0;
-    for (let i = 0; i < keys.length && budget.left > 0; i++) {
+    for (let i = 0; i < keys.length && budget.left >= 0; i++) {
       const key = keys[i];
       if (isArray && key === "length") continue;
       if (typeof key !== "string") throw NOT_JSON;
@@ -370,7 +379,7 @@
       budget.left -= key.length;
       ArrayPrototypePush(parts, `${JSONStringify(key)}:${toJson(property.value, ancestors, budget)}`);
     }
-    if (isArray && budget.left > 0 && elements !== value.length) throw NOT_JSON;
+    if (isArray && budget.left >= 0 && elements !== value.length) throw NOT_JSON;
     SetPrototypeDelete(ancestors, value);
     const body = ArrayPrototypeJoin(parts, ",");
     return isArray ? `[${body}]` : `{${body}}`;
@@ -379,16 +388,18 @@
   const VALUE_NONE = 0;
   const VALUE_JSON = 1;
   const VALUE_TEXT = 2;
+  const VALUE_BEGINNING = 3;
 
-  function settleValue(value, room) {
+  function settleValue(value) {
     if (value === undefined) return op_axon_settle_value(VALUE_NONE, "");
+    const budget = { __proto__: null, left: room };
     try {
-      // Past its room a value is cut anyhow: what follows need not be read.
-      return op_axon_settle_value(VALUE_JSON, toJson(value, new SafeSet(), { __proto__: null, left: room }));
+      const json = toJson(value, new SafeSet(), budget);
+      return op_axon_settle_value(budget.left < 0 ? VALUE_BEGINNING : VALUE_JSON, json);
     } catch (reason) {
       if (reason !== NOT_JSON) throw reason;
     }
-    op_axon_settle_value(VALUE_TEXT, typeof value === "string" ? value : inspect([value]));
+    op_axon_settle_value(VALUE_TEXT, inspect([value]));
   }
 
   // ---------------------------------------------------------------- errors
@@ -450,6 +461,10 @@
     let code = null;
     try {
       message = prefix + describe(error, 0);
+      if (message.length > room) {
+        const leftOut = message.length - room;
+        message = `${StringPrototypeSlice(message, 0, room)}… [message cut: ${leftOut} characters left out]`;
+      }
       const own = typeof error === "object" && error !== null ? error.code : undefined;
       if (typeof own === "string") code = own;
     } catch {
@@ -466,19 +481,23 @@
 
   // ---------------------------------------------------------------- the run
 
-  // Called by the host with the tools in scope, and that in words, before the block's code.
-  function prepare(json, hint) {
+  // How many characters of a value or of an error can be shown.
+  let room = 0;
+
+  // Called by the host before the block's code, with the tools in scope, those in words, and `room`.
+  function prepare(json, hint, characters) {
     scopeHint = hint;
+    room = characters;
     const namespaces = JSONParse(json);
     for (let i = 0; i < namespaces.length; i++) installNamespace(namespaces[i]);
   }
 
-  // Called by the host with the block as a function. `room` is how many characters of value can be shown.
-  async function run(block, room) {
+  // Called by the host with the block as a function.
+  async function run(block) {
     try {
       const value = await block();
       await pendingCallsEnd();
-      settleValue(value, room);
+      settleValue(value);
     } catch (error) {
       settleError("", error);
     }
@@ -499,6 +518,7 @@
   // Called by the host before it takes a snapshot: what is loaded now is in it, and costs an isolate nothing.
   function preload() {
     core.loadExtScript(CONSOLE);
+    core.loadExtScript(PERFORMANCE);
     for (let i = 0; i < specifiers.length; i++) core.loadExtScript(specifiers[i]);
   }
 

@@ -35,6 +35,7 @@ const TAKE_TABLE: &str = "(() => { const table = globalThis.__axon; delete globa
 type Tenant = Arc<OnceLock<Arc<RunControl>>>;
 
 pub struct Isolate {
+    // Dropped before the budget, which the engine refers to.
     pub runtime: JsRuntime,
     pub handle: v8::IsolateHandle,
     pub budget: Arc<Budget>,
@@ -89,6 +90,7 @@ impl Isolate {
             on_limit();
             current + UNWIND_HEADROOM_BYTES
         });
+        memory::watch_heap(runtime.v8_isolate(), &budget);
         runtime.v8_isolate().set_oom_error_handler(oom::on_out_of_memory);
         let handle = runtime.v8_isolate().thread_safe_handle();
         Ok(Self { runtime, handle, budget, front, loader, tenant })

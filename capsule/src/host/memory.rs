@@ -80,6 +80,24 @@ impl Budget {
     }
 }
 
+/// Has the engine tell the budget, after each collection, what the heap holds.
+pub fn watch_heap(isolate: &mut v8::Isolate, budget: &Arc<Budget>) {
+    // The isolate's owner keeps the budget for longer than the isolate lives.
+    let data = Arc::as_ptr(budget).cast_mut().cast();
+    isolate.add_gc_epilogue_callback(after_collection, data, v8::GCType::kGCTypeAll);
+}
+
+unsafe extern "C" fn after_collection(
+    isolate: v8::UnsafeRawIsolatePtr,
+    _type: v8::GCType,
+    _flags: v8::GCCallbackFlags,
+    data: *mut c_void,
+) {
+    // SAFETY: the engine passes the isolate that it has just collected, and the data of `watch_heap`.
+    let (mut isolate, budget) = unsafe { (v8::Isolate::from_raw_isolate_ptr(isolate), &*data.cast::<Budget>()) };
+    budget.heap_is(isolate.get_heap_statistics().used_heap_size());
+}
+
 /// An allocator for array buffers that stays within the budget.
 pub fn allocator(budget: &Arc<Budget>) -> v8::UniqueRef<v8::Allocator> {
     static VTABLE: v8::RustAllocatorVtable<Budget> =

@@ -41,7 +41,40 @@ deno_core::extension!(
         op_axon_settle_error,
         op_axon_settle_value,
     ],
+    middleware = |op| if UNUSED_OPS.contains(&op.name) { op.disable() } else { op },
 );
+
+/// Ops of deno_core that nothing here needs. A block has no way to any op; these throw even if it finds one.
+const UNUSED_OPS: &[&str] = &[
+    "op_abort_wasm_streaming",
+    "op_close",
+    "op_compile_function",
+    "op_eval_context",
+    "op_import_sync",
+    "op_import_sync_with_source",
+    "op_is_terminal",
+    "op_lazy_load_esm",
+    "op_memory_usage",
+    "op_op_names",
+    "op_panic",
+    "op_pipe",
+    "op_print",
+    "op_read",
+    "op_read_all",
+    "op_read_sync",
+    "op_resources",
+    "op_set_format_exception_callback",
+    "op_set_promise_hooks",
+    "op_set_wasm_streaming_callback",
+    "op_shutdown",
+    "op_try_close",
+    "op_wasm_streaming_feed",
+    "op_wasm_streaming_set_url",
+    "op_write",
+    "op_write_all",
+    "op_write_sync",
+    "op_write_type_error",
+];
 
 #[op2(fast)]
 fn op_axon_print(state: &OpState, #[string] text: &str) {
@@ -56,6 +89,7 @@ fn op_axon_settle_value(state: &mut OpState, #[smi] kind: u32, #[string] text: S
         let value = match kind {
             1 => Some(Value::Json(text)),
             2 => Some(Value::Text(text)),
+            3 => Some(Value::Beginning(text)),
             _ => None,
         };
         // An error that came first (an unhandled rejection) is not undone by a value.
@@ -111,15 +145,24 @@ fn op_axon_call<'s>(
 #[op2]
 #[string]
 fn op_axon_nearest(#[string] name: String, #[string] candidates: String) -> Option<String> {
-    /// Less alike is no help.
-    const SIMILAR: f64 = 0.75;
+    nearest(&name, candidates.lines()).map(str::to_owned)
+}
+
+fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    /// Shorter names are the beginning of too many others.
+    const MIN_PREFIX: usize = 3;
+    let name = name.to_lowercase();
+    let is_prefix = |of: &str, prefix: &str| prefix.len() >= MIN_PREFIX && of.starts_with(prefix);
     candidates
-        .lines()
-        .filter(|candidate| *candidate != name)
-        .map(|candidate| (strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
-        .filter(|(similarity, _)| *similarity >= SIMILAR)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, candidate)| candidate.to_owned())
+        .filter_map(|candidate| {
+            let lower = candidate.to_lowercase();
+            let distance = strsim::osa_distance(&name, &lower);
+            let close =
+                distance <= 1 + name.chars().count() / 5 || is_prefix(&name, &lower) || is_prefix(&lower, &name);
+            (close && name.chars().count() > 1).then_some((distance, candidate))
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
 }
 
 #[op2(fast)]
@@ -129,13 +172,43 @@ fn op_axon_random(#[buffer] bytes: &mut [u8]) -> Result<(), JsErrorBox> {
 
 /// `null` for an unknown algorithm.
 #[op2]
-fn op_axon_digest(#[string] algorithm: String, #[buffer] data: &[u8]) -> Option<Uint8Array> {
+fn op_axon_digest(state: &OpState, #[string] algorithm: String, #[buffer] data: &[u8]) -> Option<Uint8Array> {
+    let terminated = || state.try_borrow::<RunState>().is_some_and(|run| run.control.terminated());
     let digest = match algorithm.to_ascii_uppercase().as_str() {
-        "SHA-1" => sha1::Sha1::digest(data).to_vec(),
-        "SHA-256" => sha2::Sha256::digest(data).to_vec(),
-        "SHA-384" => sha2::Sha384::digest(data).to_vec(),
-        "SHA-512" => sha2::Sha512::digest(data).to_vec(),
+        "SHA-1" => digest::<sha1::Sha1>(data, terminated),
+        "SHA-256" => digest::<sha2::Sha256>(data, terminated),
+        "SHA-384" => digest::<sha2::Sha384>(data, terminated),
+        "SHA-512" => digest::<sha2::Sha512>(data, terminated),
         _ => return None,
     };
     Some(digest.into())
+}
+
+/// Ends early, with a digest that nobody will see, when the block is terminated.
+fn digest<D: Digest>(data: &[u8], terminated: impl Fn() -> bool) -> Vec<u8> {
+    /// Takes a few milliseconds at most.
+    const CHUNK_BYTES: usize = 64 << 10;
+    let mut digest = D::new();
+    for chunk in data.chunks(CHUNK_BYTES).take_while(|_| !terminated()) {
+        digest.update(chunk);
+    }
+    digest.finalize().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn the_nearest_name_is_one_that_was_probably_meant() {
+        let names = ["read", "list", "write", "console", "undefined", "Promise", "atob"];
+        let nearest = |name| nearest(name, names.into_iter());
+        assert_eq!(nearest("raed"), Some("read"));
+        assert_eq!(nearest("readFile"), Some("read"));
+        assert_eq!(nearest("consol"), Some("console"));
+        assert_eq!(nearest("promise"), Some("Promise"));
+        for far in ["exists", "process", "undeclared", "a", "x"] {
+            assert_eq!(nearest(far), None, "{far}");
+        }
+    }
 }

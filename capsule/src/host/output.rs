@@ -56,13 +56,8 @@ impl Output {
     /// Ends the output. A value larger than [`value_room`](Self::value_room) is kept as the beginning of its text.
     pub fn finish(&mut self, value: Option<Value>) -> Finished {
         let room = self.value_room();
-        let (value, value_cut) = match value {
-            None => (None, false),
-            Some(value) => {
-                let (json, cut) = value.within(room);
-                (Some(json), cut)
-            }
-        };
+        let (value, value_cut) = value.map(|value| value.within(room)).unzip();
+        let value_cut = value_cut.unwrap_or(false);
         let lines_limit = self.limit.saturating_sub(value.as_ref().map_or(0, String::len).min(room));
         while self.bytes > lines_limit
             && let Some(line) = self.lines.pop()
@@ -90,18 +85,22 @@ pub enum Value {
     Json(String),
     /// Is something else; this is what printing it gives.
     Text(String),
+    /// The beginning of a text, either kind, that was not read to its end because it is over the limit anyhow.
+    Beginning(String),
 }
 
 impl Value {
     /// As JSON text, and whether it had to be cut.
     fn within(self, room: usize) -> (String, bool) {
-        let text = match self {
+        let (text, at_least) = match self {
             Self::Json(json) if json.len() <= room => return (json, false),
             Self::Text(text) if text.len() <= room => return (json_string(&text), false),
-            Self::Json(text) | Self::Text(text) => text,
+            Self::Json(text) | Self::Text(text) => (text, ""),
+            Self::Beginning(text) => (text, "more than "),
         };
         let kept = &text[..text.floor_char_boundary(room)];
-        (json_string(&format!("{kept}… [value cut: {} bytes left out]", text.len() - kept.len())), true)
+        let left_out = text.len() - kept.len();
+        (json_string(&format!("{kept}… [value cut: {at_least}{left_out} bytes left out]")), true)
     }
 }
 

@@ -7,6 +7,9 @@ use crate::{Datum, wire::MAX_DATUM_DEPTH};
 /// The most that the arguments of one call may hold, in bytes.
 pub const MAX_ARGUMENT_BYTES: usize = 32 << 20;
 
+/// Reading an array is not the block's code, so the engine does not end it: it looks itself whether it should.
+const ITEMS_BETWEEN_CHECKS: u32 = 1_024;
+
 /// Why a value cannot be passed to a tool.
 #[derive(Debug)]
 pub enum Unpassable {
@@ -93,6 +96,9 @@ impl Reader {
         if let Ok(array) = v8::Local::<v8::Array>::try_from(value) {
             let mut items = Vec::new();
             for index in 0..array.length() {
+                if index % ITEMS_BETWEEN_CHECKS == 0 && scope.is_execution_terminating() {
+                    return Err(Unpassable::Threw);
+                }
                 self.take(1)?;
                 let item = array.get_index(scope, index).ok_or(Unpassable::Threw)?;
                 items.push(self.read(scope, item, depth)?);

@@ -9,7 +9,7 @@ mod nesting;
 mod typescript;
 
 pub use nesting::MAX_NESTING;
-pub use typescript::erase;
+pub use typescript::{erase, erase_types};
 
 /// The name under which a block's positions are reported: `block:LINE:COL`.
 pub const SOURCE_NAME: &str = "block";

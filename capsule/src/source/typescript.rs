@@ -50,6 +50,17 @@ pub fn erase(source: &str, stack_left: usize) -> Result<Erased, SourceError> {
     })
 }
 
+/// What the isolate process makes of a block's source before it runs it: an expression that is an async function.
+///
+/// For tests and fuzzing. The kernel itself never parses what a model wrote.
+///
+/// # Errors
+/// What the model is told: a syntax error, an import or too deep nesting, with its position.
+pub fn erase_types(source: &str) -> Result<String, SourceError> {
+    // Nothing is known of the caller's stack.
+    erase(source, 0).map(|erased| erased.code)
+}
+
 /// What was put before the model's text to read it as an expression, in columns of its first line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
@@ -78,6 +89,7 @@ fn erase_program(source: &str, reading: Reading) -> Result<Erased, SourceError> 
     let mut program = parsed.program;
 
     let ast = AstBuilder::new(&allocator);
+    program.hashbang = None;
     drop_exports(source, &mut program, &ast)?;
     completion::return_last_expression(&mut program, &ast);
 

@@ -217,3 +217,16 @@ impl<'a> Decoder<'a> {
         })
     }
 }
+
+/// Whether the other end would refuse `datum` for its nesting.
+pub fn nests_too_deep(datum: &Datum) -> bool {
+    fn exceeds(datum: &Datum, depth: usize) -> bool {
+        match datum {
+            Datum::Array(_) | Datum::Object(_) if depth == 0 => true,
+            Datum::Array(items) => items.iter().any(|item| exceeds(item, depth - 1)),
+            Datum::Object(fields) => fields.iter().any(|(_, value)| exceeds(value, depth - 1)),
+            _ => false,
+        }
+    }
+    exceeds(datum, MAX_DATUM_DEPTH)
+}

@@ -13,6 +13,8 @@ crate::trials![
     what_cannot_cross_is_refused_at_the_call,
     a_call_that_nobody_awaits_takes_effect,
     calls_made_at_once_run_at_once,
+    what_a_tool_gives_must_fit_the_wire,
+    arguments_in_flight_are_bounded,
 ];
 
 fn echo() -> TestHost {
@@ -76,6 +78,8 @@ async fn namespaces_cannot_be_changed() {
         assert!(error.message.starts_with("TypeError"), "{source}: {}", error.message);
     }
     assert_eq!(bench.value("Object.keys(fs)").await, Some(json!(["read", "list", "write"])));
+    let printed = bench.value("fs").await.unwrap();
+    assert!(printed.as_str().unwrap().contains("  read: [AsyncFunction: read],"), "{printed}");
 }
 
 async fn what_cannot_cross_is_refused_at_the_call() {
@@ -126,4 +130,25 @@ async fn calls_made_at_once_run_at_once() {
     let bench = Bench::new(host, Limits::default());
     let value = bench.value("await Promise.all([1, 2, 3, 4, 5].map((n) => slow.wait(n)))").await;
     assert_eq!(value, Some(json!([1, 2, 3, 4, 5])));
+}
+
+async fn what_a_tool_gives_must_fit_the_wire() {
+    let host = TestHost::default()
+        .answering("fs.read", |_, _| async { Ok((0..200).fold(Datum::Null, |inner, _| Datum::Array(vec![inner]))) })
+        .answering("fs.list", |_, _| async { Ok(Datum::Bytes(vec![0; 65 << 20])) });
+    let bench = Bench::new(host, Limits::default());
+    assert_eq!(bench.error("await fs.read()").await.code.as_deref(), Some("RESULT_TOO_DEEP"));
+    assert_eq!(bench.error("await fs.list()").await.code.as_deref(), Some("RESULT_TOO_LARGE"));
+    bench.assert_works().await;
+}
+
+async fn arguments_in_flight_are_bounded() {
+    let host = TestHost::default().answering("slow.wait", |_, cancel| async move {
+        cancel.cancelled().await;
+        Ok(Datum::Undefined)
+    });
+    let bench = Bench::new(host, Limits::default());
+    let error =
+        bench.error("const b = new Uint8Array(24 << 20); await Promise.all([b, b, b].map((b) => slow.wait(b)))");
+    assert_eq!(error.await.code.as_deref(), Some("ARGUMENTS_TOO_LARGE"));
 }

@@ -51,6 +51,7 @@ async fn sources_are_taken_as_models_write_them() {
     for (source, value) in [
         ("```ts\nconst a: number = 1;\na + 1\n```", Some(json!(2))),
         ("~~~\n3\n~~~\n", Some(json!(3))),
+        ("#!/usr/bin/env deno\n3.5", Some(json!(3.5))),
         ("export const x = 4;\nx", Some(json!(4))),
         ("export default 5", Some(json!(5))),
         ("const a = await Promise.resolve(6); return a; 7", Some(json!(6))),

@@ -17,6 +17,7 @@ crate::trials![
     the_globals_are_those_of_the_contract_and_work,
     nothing_of_the_engine_or_the_host_is_in_scope,
     one_block_cannot_poison_the_next,
+    isolates_share_neither_randomness_nor_clocks,
     blocks_at_once_give_outcomes_in_input_order,
 ];
 
@@ -86,6 +87,8 @@ async fn a_value_over_the_output_limit_is_cut_and_counted() {
     let text = value.as_str().unwrap();
     assert!(text.starts_with("\"xxx") && text.ends_with("bytes left out]"), "{text}");
     let outcome = bench.run("Array.from({ length: 1e5 }, (_, i) => i)").await;
+    assert!(outcome.truncated && outcome.result.is_ok(), "{outcome:?}");
+    let outcome = bench.run("'x'.repeat(2 ** 26)").await;
     assert!(outcome.truncated && outcome.result.is_ok(), "{outcome:?}");
     let outcome = bench.run("console.log('y'.repeat(80)); 'z'.repeat(8)").await;
     assert!(!outcome.truncated, "{outcome:?}");
@@ -187,5 +190,17 @@ async fn blocks_at_once_give_outcomes_in_input_order() {
     let outcomes = bench.capsule.run_all(blocks, tokio_util::sync::CancellationToken::new()).await;
     for (n, outcome) in outcomes.iter().enumerate() {
         assert_eq!(outcome.result, Ok(Some(n.into())));
+    }
+}
+
+async fn isolates_share_neither_randomness_nor_clocks() {
+    let bench = bench();
+    let mut seen = BTreeSet::new();
+    for _ in 0..20 {
+        let value =
+            bench.value("[Math.random(), crypto.randomUUID(), performance.timeOrigin, Date.now()]").await.unwrap();
+        assert!(seen.insert(value[0].to_string()) && seen.insert(value[1].to_string()), "{value}");
+        let (origin, now) = (value[2].as_f64().unwrap(), value[3].as_f64().unwrap());
+        assert!((now - origin).abs() < 60_000.0, "{value}");
     }
 }
