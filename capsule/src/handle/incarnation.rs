@@ -296,8 +296,7 @@ impl Incarnation {
         if run.calls_made > self.limits.max_tool_calls {
             return Err(Violation::Turn("more tool calls than the limit"));
         }
-        let known =
-            |space: &Namespace| space.name == call.namespace && space.members.iter().any(|name| *name == call.function);
+        let known = |space: &Namespace| space.name == call.namespace && space.members.contains(&call.function);
         if !run.namespaces.iter().any(known) {
             return Err(Violation::Turn("a call of a tool that is not in the block's scope"));
         }
