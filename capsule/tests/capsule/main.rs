@@ -23,9 +23,7 @@ fn main() -> ExitCode {
         _ => {}
     }
     let mut trials = Vec::new();
-    for group in
-        [hostile::trials, lifecycle::trials, tools::trials, typescript::trials, values::trials]
-    {
+    for group in [hostile::trials, lifecycle::trials, tools::trials, typescript::trials, values::trials] {
         trials.extend(group());
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
