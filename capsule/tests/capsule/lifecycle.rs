@@ -84,7 +84,10 @@ async fn three_deaths_in_a_row_keep_it_down_until_the_next_wake() {
     let count = |host: &TestHost, kind: &str| host.event_kinds().iter().filter(|told| **told == kind).count();
     for death in 1..=3 {
         bench.capsule.prewarm();
-        bench.host.until(|host| count(host, "capsule:boot") == death && bench.capsule.pid().is_some()).await;
+        bench.host.until(|host| count(host, "capsule:boot") == death).await;
+        while bench.capsule.pid().is_none() {
+            tokio::task::yield_now().await;
+        }
         kill_process(bench.pid(), Signal::KILL).unwrap();
         bench.host.until(|host| count(host, "capsule:crash") == death).await;
     }
