@@ -1,1 +1,6 @@
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    axon::init();
+    axon::cli::main()
+}

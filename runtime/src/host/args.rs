@@ -1,0 +1,57 @@
+//! Shapes of the arguments of verbs.
+
+use mlua::{Lua, Table, Value as LuaValue};
+use serde_json::Value;
+
+use crate::{VerbError, error::code, json, nearest::did_you_mean};
+
+pub(super) fn invalid(message: impl std::fmt::Display) -> VerbError {
+    VerbError::new(code::ARGUMENT_INVALID, message.to_string())
+}
+
+pub(super) fn string(value: &LuaValue, what: &str) -> Result<String, VerbError> {
+    let LuaValue::String(text) = value else {
+        return Err(invalid(format_args!("{what} must be a string, not {}", described(value))));
+    };
+    Ok(text.to_str().map_err(|_| invalid(format_args!("{what} is not UTF-8")))?.to_owned())
+}
+
+pub(super) fn table<'a>(value: &'a LuaValue, what: &str) -> Result<&'a Table, VerbError> {
+    match value {
+        LuaValue::Table(table) => Ok(table),
+        other => Err(invalid(format_args!("{what} must be a table, not {}", described(other)))),
+    }
+}
+
+/// `value`, which must be a table, as JSON.
+pub(super) fn data(lua: &Lua, value: &LuaValue, what: &str) -> Result<Value, VerbError> {
+    table(value, what)?;
+    json::from_lua(lua, value).map_err(|error| invalid(format_args!("{what}: {error}")))
+}
+
+/// Refuses fields of `table` that nobody would look at.
+pub(super) fn only(table: &Table, accepted: &[&str], what: &str) -> Result<(), VerbError> {
+    for pair in table.pairs::<LuaValue, LuaValue>() {
+        let (key, _) = pair?;
+        let name = match &key {
+            LuaValue::String(name) => name.to_string_lossy(),
+            other => described(other),
+        };
+        if !accepted.contains(&name.as_str()) {
+            let near = did_you_mean(&name, accepted.iter().copied());
+            let message = format!("{what} has no field `{name}`{near}. Accepted: {}", accepted.join(", "));
+            return Err(VerbError::new(code::UNKNOWN_FIELD, message));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn described(value: &LuaValue) -> String {
+    match value {
+        LuaValue::Nil => "nil".to_owned(),
+        LuaValue::Number(number) => format!("the number {number}"),
+        LuaValue::Integer(number) => format!("the number {number}"),
+        LuaValue::Boolean(flag) => flag.to_string(),
+        other => format!("a {}", other.type_name()),
+    }
+}

@@ -1,0 +1,224 @@
+//! The seven verbs.
+
+use std::sync::Arc;
+
+use mlua::{Lua, Table, UserData, UserDataRef, Value as LuaValue};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Host, Inference, args, bind::Binder};
+use crate::{
+    EngineEvent, Entry, RunResult, StreamRequest, VerbError, error::code, json as convert, limits::MAX_VALUE_BYTES,
+};
+
+const REQUEST_FIELDS: [&str; 6] = ["messages", "format", "model", "maxTokens", "temperature", "signal"];
+const MESSAGE_FIELDS: [&str; 2] = ["role", "content"];
+
+/// What a cognet's iterator holds of an inference.
+struct StreamHandle(Arc<Inference>);
+
+impl UserData for StreamHandle {}
+
+pub(super) fn bind(binder: &Binder<'_>) -> mlua::Result<()> {
+    binder.waiting("output", async |lua: Lua, host: Arc<Host>, (kind, data): (LuaValue, LuaValue)| {
+        let wake = host.waking("output")?;
+        let kind = args::string(&kind, "kernel.output: type").map_err(as_output)?;
+        let data = args::data(&lua, &data, "kernel.output: data").map_err(as_output)?;
+        host.wait(Some(wake), host.kernel.output(kind, data)).await?;
+        Ok(LuaValue::Nil)
+    })?;
+    binder.waiting("stream", async |lua: Lua, host: Arc<Host>, request: LuaValue| {
+        let wake = host.waking("stream")?;
+        let request = stream_request(&lua, &request)?;
+        let opening = host.kernel.stream(request, wake.signal.clone());
+        let stream = host.wait(Some(Arc::clone(&wake)), opening).await?;
+        let inference = Arc::new(Inference::new(Some(stream)));
+        wake.track(&inference);
+        Ok(LuaValue::UserData(lua.create_userdata(StreamHandle(inference))?))
+    })?;
+    binder.waiting("next_event", async |lua: Lua, host: Arc<Host>, handle: UserDataRef<StreamHandle>| {
+        let wake = host.waking("stream")?;
+        let inference = Arc::clone(&handle.0);
+        drop(handle);
+        let mut stream = inference.lock().await;
+        let Some(open) = stream.as_mut() else { return Ok(LuaValue::Nil) };
+        let outcome = host.wait(Some(wake), open.next()).await;
+        if !matches!(outcome, Ok(Some(_))) {
+            stream.take();
+        }
+        match outcome? {
+            Some(event) => event_to_lua(&lua, event),
+            None => Ok(LuaValue::Nil),
+        }
+    })?;
+    binder.waiting("run", async |lua: Lua, host: Arc<Host>, blocks: LuaValue| {
+        let wake = host.waking("run")?;
+        let blocks = blocks_of(&blocks)?;
+        let results = if blocks.is_empty() {
+            Vec::new()
+        } else {
+            host.wait(Some(Arc::clone(&wake)), host.kernel.run(blocks, wake.signal.clone())).await?
+        };
+        results_to_lua(&lua, results)
+    })?;
+    binder.waiting("scope", async |lua: Lua, host: Arc<Host>, (): ()| {
+        let scope = host.wait(host.active(), host.kernel.scope()).await?;
+        serialised(&lua, &scope)
+    })?;
+    binder.function("base", |lua, host, (): ()| Ok(LuaValue::String(lua.create_string(host.kernel.base())?)))?;
+    binder.function("emit", |lua, host, (kind, data): (LuaValue, LuaValue)| {
+        let kind = args::string(&kind, "kernel.emit: type")?;
+        let data = match data {
+            LuaValue::Nil => None,
+            data => Some(args::data(lua, &data, "kernel.emit: data")?),
+        };
+        host.kernel.emit(&kind, data)?;
+        Ok(LuaValue::Nil)
+    })?;
+    bind_store(binder)
+}
+
+fn bind_store(binder: &Binder<'_>) -> mlua::Result<()> {
+    binder.function("session_get", |lua, host, query: LuaValue| {
+        let after = after(&query)?;
+        let entries = host.meter.outside(|| host.kernel.session_get(after))?;
+        entries_to_lua(lua, entries)
+    })?;
+    binder.function("store_get", |lua, host, key: LuaValue| {
+        let key = args::string(&key, "kernel.store.get: key")?;
+        match host.meter.outside(|| host.kernel.store_get(&key))? {
+            Some(value) => Ok(convert::to_lua(lua, &value)?),
+            None => Ok(LuaValue::Nil),
+        }
+    })?;
+    binder.waiting("store_set", async |lua: Lua, host: Arc<Host>, (key, value): (LuaValue, LuaValue)| {
+        let key = args::string(&key, "kernel.store.set: key")?;
+        if value.is_nil() {
+            return Err(args::invalid("kernel.store.set: value is nil; store json.null of @axon/json instead"));
+        }
+        let value = convert::from_lua(&lua, &value)?;
+        host.wait(host.active(), host.kernel.store_set(key, value)).await?;
+        Ok(LuaValue::Nil)
+    })
+}
+
+/// The kernel's own code for whatever is wrong with what the cognet says.
+fn as_output(error: VerbError) -> VerbError {
+    VerbError::new(code::OUTPUT_INVALID, error.message)
+}
+
+fn after(query: &LuaValue) -> Result<Option<u64>, VerbError> {
+    if query.is_nil() {
+        return Ok(None);
+    }
+    let table = args::table(query, "kernel.store.session.get: argument")?;
+    args::only(table, &["after"], "kernel.store.session.get")?;
+    let seq = match table.raw_get::<LuaValue>("after")? {
+        LuaValue::Nil => return Ok(None),
+        LuaValue::Integer(seq) => seq as f64,
+        LuaValue::Number(seq) => seq,
+        other => f64_refused(&other)?,
+    };
+    if seq.fract() != 0.0 {
+        return Err(args::invalid("kernel.store.session.get: after must be a whole number"));
+    }
+    // Before the first entry, which has seq 0, everything comes after.
+    Ok((seq >= 0.0).then_some(seq as u64))
+}
+
+fn f64_refused(value: &LuaValue) -> Result<f64, VerbError> {
+    let what = args::described(value);
+    Err(args::invalid(format_args!("kernel.store.session.get: after must be a number, not {what}")))
+}
+
+fn stream_request(lua: &Lua, request: &LuaValue) -> Result<StreamRequest, VerbError> {
+    let table = args::table(request, "kernel.stream: request")?;
+    args::only(table, &REQUEST_FIELDS, "kernel.stream")?;
+    let messages: LuaValue = table.raw_get("messages")?;
+    let list = args::table(&messages, "kernel.stream: messages")?;
+    for message in list.sequence_values::<LuaValue>() {
+        let message = message?;
+        let fields = args::table(&message, "kernel.stream: a message")?;
+        args::only(fields, &MESSAGE_FIELDS, "kernel.stream: a message")?;
+    }
+    let plain = lua.create_table()?;
+    for field in REQUEST_FIELDS.iter().filter(|field| **field != "signal") {
+        plain.raw_set(*field, table.raw_get::<LuaValue>(*field)?)?;
+    }
+    let mut value = args::data(lua, &LuaValue::Table(plain), "kernel.stream")?;
+    if list.is_empty() {
+        value["messages"] = json!([]);
+    }
+    serde_json::from_value(value).map_err(|error| args::invalid(format_args!("kernel.stream: {error}")))
+}
+
+fn blocks_of(blocks: &LuaValue) -> Result<Vec<String>, VerbError> {
+    let list = args::table(blocks, "kernel.run: code")?;
+    let length = list.raw_len();
+    if list.pairs::<LuaValue, LuaValue>().count() != length {
+        return Err(args::invalid("kernel.run: code must be a string or a list of strings"));
+    }
+    let mut budget = MAX_VALUE_BYTES;
+    let mut block = |index: usize| {
+        let block = args::string(&list.raw_get(index)?, &format!("kernel.run: block {index}"))?;
+        budget = budget.checked_sub(block.len()).ok_or_else(|| {
+            args::invalid(format_args!("kernel.run: the blocks are larger than {} MiB", MAX_VALUE_BYTES >> 20))
+        })?;
+        Ok(block)
+    };
+    (1..=length).map(&mut block).collect()
+}
+
+fn event_to_lua(lua: &Lua, event: EngineEvent) -> Result<LuaValue, VerbError> {
+    let plain = |kind: &str, content: &str| -> Result<LuaValue, VerbError> {
+        let table = lua.create_table_with_capacity(0, 2)?;
+        table.raw_set("type", kind)?;
+        table.raw_set("content", content)?;
+        Ok(LuaValue::Table(table))
+    };
+    match &event {
+        EngineEvent::TextDelta { content } => plain("engine:text:delta", content),
+        EngineEvent::Text { content } => plain("engine:text", content),
+        EngineEvent::TypeScript { content } => plain("engine:typescript", content),
+        other => serialised(lua, other),
+    }
+}
+
+fn results_to_lua(lua: &Lua, results: Vec<RunResult>) -> Result<LuaValue, VerbError> {
+    let list = lua.create_table_with_capacity(results.len(), 0)?;
+    for result in results {
+        let value = result.value.as_ref().map(|value| convert::doubles_to_lua(lua, value)).transpose()?;
+        let rest = serialised(lua, &RunResult { value: None, ..result })?;
+        args::table(&rest, "kernel.run: result")?.raw_set("value", value)?;
+        list.raw_push(rest)?;
+    }
+    convert::mark_array(lua, &list)?;
+    Ok(LuaValue::Table(list))
+}
+
+pub(crate) fn entries_to_lua(lua: &Lua, entries: Vec<Entry>) -> Result<LuaValue, VerbError> {
+    let list = lua.create_table_with_capacity(entries.len(), 0)?;
+    for entry in entries {
+        list.raw_push(entry_to_lua(lua, &entry)?)?;
+    }
+    convert::mark_array(lua, &list)?;
+    Ok(LuaValue::Table(list))
+}
+
+fn entry_to_lua(lua: &Lua, entry: &Entry) -> Result<Table, VerbError> {
+    let time = lua.create_table_with_capacity(0, 2)?;
+    time.raw_set("ms", entry.time.ms as f64)?;
+    time.raw_set("seq", entry.time.seq as f64)?;
+    let table = lua.create_table_with_capacity(0, 4)?;
+    table.raw_set("id", entry.id.as_str())?;
+    table.raw_set("type", entry.kind.as_str())?;
+    table.raw_set("time", time)?;
+    table.raw_set("data", convert::to_lua(lua, &entry.data)?)?;
+    Ok(table)
+}
+
+fn serialised(lua: &Lua, value: &impl Serialize) -> Result<LuaValue, VerbError> {
+    let value: Value =
+        serde_json::to_value(value).map_err(|error| VerbError::new(code::JSON_INVALID, error.to_string()))?;
+    Ok(convert::to_lua(lua, &value)?)
+}

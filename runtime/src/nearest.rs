@@ -1,0 +1,34 @@
+//! "Did you mean": the nearest of the names that would have been right.
+
+use crate::limits::MAX_NEAR_NAME_BYTES;
+
+/// The lowest similarity at which a name is offered.
+const LIKENESS: f64 = 0.8;
+
+pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > MAX_NEAR_NAME_BYTES {
+        return None;
+    }
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .filter(|(likeness, _)| *likeness >= LIKENESS)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+/// The nearest name as a question in brackets, or nothing.
+pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, candidates).map(|found| format!(" (did you mean `{found}`?)")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_finds_its_name_and_a_stranger_finds_none() {
+        assert_eq!(nearest("ouput", ["output", "stream"]), Some("output"));
+        assert_eq!(nearest("zzz", ["output", "stream"]), None);
+    }
+}

@@ -1,0 +1,13 @@
+//! The host as a cognet and a kernel see it: cognets on disk, a kernel in memory.
+
+mod air;
+mod bundled;
+mod fake;
+mod json;
+mod limits;
+mod load;
+mod modules;
+mod sandbox;
+mod verbs;
+mod wake;
+mod world;

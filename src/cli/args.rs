@@ -1,0 +1,207 @@
+//! Commands and flags. Every example in a help text works as it stands.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+
+/// Hosts cognets: agent brains written as Luau scripts, whose TypeScript runs in a capsule.
+#[derive(Debug, Parser)]
+#[command(
+    name = "axon",
+    version,
+    after_help = "\
+Examples:
+  axon new my-agent && cd my-agent && axon run \"hello\"
+  axon run --cognet @axon/repl 'const n: number = 20; n + 1'
+  axon exec -e '[1, 2, 3].map(n => n * n)'
+
+Documentation: README.md and docs/ of the project."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub(super) common: Common,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Common {
+    /// The agent folder
+    #[arg(short = 'C', long = "agent", value_name = "DIR", default_value = ".", global = true)]
+    pub(super) agent: PathBuf,
+    /// The cognet to run: a name in cognets/ or @axon/zero, @axon/repl, @axon/echo
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(super) cognet: Option<String>,
+    /// The engine to ask: script:FILE, openai:MODEL
+    #[arg(long, value_name = "SPEC", global = true)]
+    pub(super) engine: Option<String>,
+    /// A session to resume, or to create under this name
+    #[arg(long, value_name = "ID", global = true)]
+    pub(super) session: Option<String>,
+    /// Take the last session
+    #[arg(long = "continue", conflicts_with = "session", global = true)]
+    pub(super) last: bool,
+    /// Print envelopes, one a line: this run's entries, or with --json=all its telemetry too
+    #[arg(
+        long,
+        value_name = "WHAT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "entries",
+        global = true
+    )]
+    pub(super) json: Option<Json>,
+    /// Say on standard error what is going on; twice says more
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    pub(super) verbose: u8,
+}
+
+/// What `--json` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Json {
+    /// Stimuli, outputs, actions and system entries
+    Entries,
+    /// Telemetry too
+    All,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Make a runnable agent folder
+    #[command(after_help = "Example:\n  axon new my-agent && cd my-agent && axon run \"hello\"")]
+    New {
+        /// Where; it must not exist yet, or be empty
+        dir: PathBuf,
+    },
+    /// Copy a bundled cognet into cognets/, ready to change
+    #[command(after_help = "Example:\n  axon clone @axon/zero mind")]
+    Clone {
+        /// @axon/zero, @axon/repl or @axon/echo
+        cognet: String,
+        /// What to call the copy
+        name: Option<String>,
+    },
+    /// One stimulus, one wake; what the agent says goes to standard output
+    #[command(after_help = "\
+Examples:
+  axon run --cognet @axon/echo hello
+  echo 'long text' | axon run --cognet @axon/echo
+  axon run --json --cognet @axon/echo hello
+
+Exit codes: 0 done, 1 the wake failed, 2 usage, configuration or loading, 130 interrupted.")]
+    Run {
+        /// The words of the stimulus; standard input when there are none
+        text: Vec<String>,
+    },
+    /// Talk with the agent, a line at a time
+    #[command(after_help = "\
+Example:
+  axon chat --cognet @axon/repl
+
+Each line is a stimulus. Ctrl-C interrupts a wake, a second one leaves; /exit or Ctrl-D ends.")]
+    Chat,
+    /// Run TypeScript blocks in the capsule under the agent's policy
+    #[command(after_help = "\
+Examples:
+  axon exec -e '[1, 2, 3].map(n => n * n)'
+  echo 'await Promise.resolve(42)' | axon exec -")]
+    Exec(Exec),
+    /// What the capsule can execute
+    #[command(after_help = "Example:\n  axon scope --dts > scope.d.ts")]
+    Scope {
+        /// As a TypeScript declaration file
+        #[arg(long, conflicts_with = "json")]
+        dts: bool,
+    },
+    /// Check configuration, policy and cognets without a model, and write types into .axon/
+    #[command(after_help = "Example:\n  axon prepare")]
+    Prepare,
+    /// Read sessions
+    Log {
+        #[command(subcommand)]
+        command: LogCommand,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Exec {
+    /// Files to run one after another; - is standard input
+    #[arg(required_unless_present = "code", value_name = "FILE.ts")]
+    pub(super) files: Vec<PathBuf>,
+    /// Code to run, before any files
+    #[arg(short = 'e', value_name = "CODE")]
+    pub(super) code: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum LogCommand {
+    /// The sessions of the agent, newest last
+    #[command(after_help = "Example:\n  axon log list")]
+    List,
+    /// One session as a conversation; the last one when none is named
+    #[command(after_help = "\
+Examples:
+  axon log show
+  axon log show --all
+  axon log show --type cognet:action --json")]
+    Show {
+        /// The session; the last one when none is named
+        id: Option<String>,
+        #[command(flatten)]
+        filter: Filter,
+    },
+    /// Follow one session as it grows
+    #[command(after_help = "Example:\n  axon log tail --all")]
+    Tail {
+        /// The session; the last one when none is named
+        id: Option<String>,
+        #[command(flatten)]
+        filter: Filter,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Filter {
+    /// Only this type or family, such as cognet:action or kernel; may be repeated
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(super) types: Vec<String>,
+    /// Telemetry too
+    #[arg(long)]
+    pub(super) all: bool,
+}
+
+impl Filter {
+    pub(super) fn takes(&self, kind: &str, is_entry: bool) -> bool {
+        if self.types.is_empty() {
+            return is_entry || self.all;
+        }
+        self.types.iter().any(|wanted| {
+            let family = wanted.trim_end_matches(['*', ':']);
+            kind == family || kind.strip_prefix(family).is_some_and(|rest| rest.starts_with(':'))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::{Args, Filter};
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_type_filter_takes_the_type_and_its_family_and_no_lookalike() {
+        let filter = |types: &[&str], all| Filter { types: types.iter().map(|t| t.to_string()).collect(), all };
+        assert!(filter(&["cognet:action"], false).takes("cognet:action:result", true));
+        assert!(filter(&["cognet:action:*"], false).takes("cognet:action:result", true));
+        assert!(filter(&["kernel"], false).takes("kernel:run:start", false));
+        assert!(!filter(&["cognet:act"], false).takes("cognet:action:result", true));
+        assert!(filter(&[], false).takes("stimulus:text", true));
+        assert!(!filter(&[], false).takes("kernel:run:start", false));
+        assert!(filter(&[], true).takes("kernel:run:start", false));
+    }
+}

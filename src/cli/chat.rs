@@ -1,0 +1,116 @@
+//! `axon chat`: a line is a stimulus, a wake answers it.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use tokio::sync::{mpsc, watch};
+
+use super::{
+    args::Common,
+    console::{BOLD, DIM},
+    failure::Failure,
+    follow::{Printer, View},
+    interrupt::Interrupts,
+    run::{judge, open},
+};
+use crate::{
+    agent::Agent,
+    log::Observer,
+    session::{Session, WakeOutcome},
+};
+
+pub(super) async fn chat(common: &Common) -> Result<(), Failure> {
+    let agent = Agent::open(&common.agent)?;
+    let interrupts = Interrupts::listen()?;
+    let mut session = open(common, &agent).await?;
+    let (printed, mut progress) = watch::channel(None);
+    let observer = session.log().subscribe(session.opened_after());
+    let printer = tokio::spawn(print(observer, View::of(common.json), printed));
+    let person = io::stdin().is_terminal();
+    if person {
+        greet(&session)?;
+    }
+    let talked = talk(&mut session, &interrupts, &mut progress, person, common.json.is_some()).await;
+    let closed = session.close().await;
+    printer.await.map_err(io::Error::other)??;
+    talked?;
+    Ok(closed?)
+}
+
+/// Lines in, wakes out, until the input ends or `/exit`.
+async fn talk(
+    session: &mut Session,
+    interrupts: &Interrupts,
+    progress: &mut watch::Receiver<Option<u64>>,
+    person: bool,
+    json: bool,
+) -> Result<(), Failure> {
+    let mut lines = lines();
+    loop {
+        if person {
+            prompt()?;
+        }
+        let Some(line) = lines.recv().await.transpose()? else { return Ok(()) };
+        let line = line.trim_end_matches(['\n', '\r']);
+        match line.trim() {
+            "" => continue,
+            "/exit" => return Ok(()),
+            _ => {}
+        }
+        let abort = interrupts.guard();
+        session.admit_text(line, "chat").await?;
+        let outcome = session.wake(&abort).await?;
+        interrupts.release();
+        // The next prompt comes after all that was said.
+        let tail = session.log().last_seq();
+        let _ = progress.wait_for(|seen| *seen >= tail).await;
+        if !matches!(outcome, WakeOutcome::Complete { .. })
+            && let Err(failure) = judge(outcome)
+        {
+            failure.report(json);
+        }
+    }
+}
+
+/// Prints what happens, and tells how far it is.
+async fn print(mut observer: Observer, view: View, printed: watch::Sender<Option<u64>>) -> io::Result<()> {
+    let mut printer = Printer::new(view);
+    while let Some(next) = observer.next().await {
+        let Ok(envelope) = next else { continue };
+        printer.print(&envelope)?;
+        if envelope.kind.starts_with("kernel:run:") {
+            printer.finish()?;
+        }
+        printed.send_replace(Some(envelope.time.seq));
+    }
+    printer.finish()
+}
+
+/// Lines of standard input. A thread of its own reads them, since a read cannot be interrupted.
+fn lines() -> mpsc::Receiver<io::Result<String>> {
+    let (sender, receiver) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines() {
+            let failed = line.is_err();
+            if sender.blocking_send(line).is_err() || failed {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn greet(session: &Session) -> io::Result<()> {
+    let mut err = anstream::stderr().lock();
+    writeln!(
+        err,
+        "{DIM}{} in session {}; Ctrl-C interrupts, /exit or Ctrl-D ends{DIM:#}",
+        session.cognet(),
+        session.log().id()
+    )
+}
+
+fn prompt() -> io::Result<()> {
+    let mut err = anstream::stderr().lock();
+    write!(err, "{BOLD}>{BOLD:#} ")?;
+    err.flush()
+}

@@ -1,0 +1,207 @@
+//! Failures as people are told them: what happened, where, why, and what to do; the same in `--json`.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use anstyle::Style;
+use axon_runtime::{CognetError, VerbError};
+use serde_json::json;
+
+use super::console::{BOLD, CYAN, RED};
+use crate::{
+    agent::AgentError,
+    cognets::CognetLookupError,
+    log::LogError,
+    session::{CloseError, OpenError},
+};
+
+/// The exit codes of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// The wake failed, or a block of `exec` did.
+    Failed = 1,
+    /// Usage, configuration, loading.
+    Usage = 2,
+    Interrupted = 130,
+}
+
+/// A failure on its way to a person.
+#[derive(Debug)]
+pub(super) struct Failure {
+    exit: Exit,
+    code: String,
+    message: String,
+    at: Option<Place>,
+    traceback: Vec<String>,
+    hint: Option<String>,
+}
+
+#[derive(Debug)]
+struct Place {
+    file: String,
+    line: u32,
+    source: Option<String>,
+}
+
+impl Failure {
+    pub(super) fn new(exit: Exit, code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { exit, code: code.into(), message: message.into(), at: None, traceback: Vec::new(), hint: None }
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// A cognet's failure: while loading it is the user's to mend first, during a wake it is the wake's.
+    pub(super) fn cognet(exit: Exit, error: CognetError) -> Self {
+        let mut message = error.message;
+        if let Some(phase) = error.phase {
+            message.push_str(&format!(" (in phase {phase:?})"));
+        }
+        Self {
+            exit,
+            code: error.code,
+            message,
+            at: error.at.map(|at| Place { file: at.file, line: at.line, source: at.source_line }),
+            traceback: error.traceback,
+            hint: error.hint,
+        }
+    }
+
+    pub(super) fn interrupted(reason: &str) -> Self {
+        Self::new(Exit::Interrupted, "INTERRUPTED", reason)
+    }
+
+    /// Prints the failure; with `--json` one object on standard output, else text on standard error.
+    pub(super) fn report(&self, as_json: bool) -> ExitCode {
+        // Nobody is left to tell when these streams are gone.
+        let _ = if as_json { self.print_json() } else { self.print_text() };
+        ExitCode::from(self.exit as u8)
+    }
+
+    fn print_json(&self) -> io::Result<()> {
+        let mut error = json!({ "code": self.code, "message": self.message });
+        if let Some(at) = &self.at {
+            error["file"] = at.file.clone().into();
+            error["line"] = at.line.into();
+        }
+        if !self.traceback.is_empty() {
+            error["traceback"] = json!(self.traceback);
+        }
+        if let Some(hint) = &self.hint {
+            error["hint"] = hint.clone().into();
+        }
+        writeln!(io::stdout(), "{}", json!({ "error": error }))
+    }
+
+    fn print_text(&self) -> io::Result<()> {
+        let mut err = anstream::stderr().lock();
+        let code = if self.message.starts_with(&self.code) || self.code.is_empty() {
+            String::new()
+        } else {
+            format!("{}: ", self.code)
+        };
+        let paint = |style: Style, text: &str| format!("{style}{text}{style:#}");
+        writeln!(err, "{} {code}{}", paint(RED.bold(), "error:"), self.message)?;
+        if let Some(at) = &self.at {
+            writeln!(err, "  {} {}:{}", paint(CYAN, "-->"), at.file, at.line)?;
+            if let Some(source) = &at.source {
+                let number = at.line.to_string();
+                writeln!(err, "  {} {}", paint(CYAN, &format!("{number} |")), source.trim_end())?;
+            }
+        }
+        for frame in &self.traceback {
+            writeln!(err, "    at {frame}")?;
+        }
+        if let Some(hint) = &self.hint {
+            writeln!(err, "  {} {hint}", paint(BOLD, "hint:"))?;
+        }
+        Ok(())
+    }
+}
+
+/// What clap has to say: help and version are answers, the rest is a usage failure.
+pub(super) fn usage(error: &clap::Error) -> ExitCode {
+    let wants_json = std::env::args().any(|arg| arg == "--json" || arg.starts_with("--json="));
+    if !error.use_stderr() || !wants_json {
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { Exit::Usage as u8 } else { 0 });
+    }
+    let text = error.render().to_string();
+    let message = text.trim_start_matches("error: ").trim_end();
+    Failure::new(Exit::Usage, "USAGE", message).report(true)
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::new(Exit::Failed, "IO", error.to_string())
+    }
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Self {
+        let exit = match error {
+            LogError::SessionId { .. } | LogError::Held { .. } | LogError::NotFound { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        Self::new(exit, error.code(), error.to_string())
+    }
+}
+
+impl From<VerbError> for Failure {
+    fn from(error: VerbError) -> Self {
+        Self::new(Exit::Failed, error.code, error.message)
+    }
+}
+
+impl From<CognetLookupError> for Failure {
+    fn from(error: CognetLookupError) -> Self {
+        let failure = Self::new(Exit::Usage, error.code(), error.to_string());
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        let code = match error {
+            AgentError::Cognet(error) => return error.into(),
+            AgentError::NoFolder { .. } => "AGENT_NOT_FOUND",
+            AgentError::Config(_) => "CONFIG_INVALID",
+            AgentError::Dotenv(_) => "DOTENV_INVALID",
+            AgentError::Policy(_) => "POLICY_INVALID",
+            AgentError::Engine(_) => "ENGINE_INVALID",
+            AgentError::Unreadable { .. } => "UNREADABLE",
+        };
+        let failure = Self::new(Exit::Usage, code, error.to_string());
+        match code {
+            "AGENT_NOT_FOUND" => failure.hint("name an agent folder with -C, or make one with `axon new DIR`"),
+            _ => failure,
+        }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Agent(error) => error.into(),
+            OpenError::Log(error) => Self { exit: Exit::Usage, ..error.into() },
+            OpenError::Cognet(error) => Self::cognet(Exit::Usage, *error),
+            OpenError::NoProgram(_) => Self::new(Exit::Usage, "NO_PROGRAM", error.to_string()),
+        }
+    }
+}
+
+impl From<CloseError> for Failure {
+    fn from(error: CloseError) -> Self {
+        match error {
+            CloseError::Log(error) => error.into(),
+            CloseError::Cognet(error) => Self::cognet(Exit::Failed, *error),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The command line: one file a command, one place for failures and one for what is printed.
+
+mod args;
+mod chat;
+mod clone;
+mod console;
+mod exec;
+mod failure;
+mod follow;
+mod interrupt;
+mod log;
+mod new;
+mod prepare;
+mod run;
+mod scope;
+mod timeline;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use args::{Args, Command};
+use failure::{Exit, Failure};
+
+/// Runs the program's command line. Call [`crate::init`] first.
+pub fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return failure::usage(&error),
+    };
+    start_tracing(args.common.verbose);
+    let json = args.common.json.is_some();
+    let result = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Usage, "RUNTIME", format!("the async runtime did not start: {error}")))
+        .and_then(|runtime| {
+            let result = runtime.block_on(dispatch(args));
+            // A reader of standard input may still wait for a line that never comes.
+            runtime.shutdown_background();
+            result
+        });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(json),
+    }
+}
+
+async fn dispatch(args: Args) -> Result<(), Failure> {
+    let common = args.common;
+    match args.command {
+        Command::New { dir } => new::new(&dir),
+        Command::Clone { cognet, name } => clone::clone(&common, &cognet, name.as_deref()),
+        Command::Run { text } => run::run(&common, text).await,
+        Command::Chat => chat::chat(&common).await,
+        Command::Exec(exec) => exec::exec(&common, exec).await,
+        Command::Scope { dts } => scope::scope(&common, dts),
+        Command::Prepare => prepare::prepare(&common).await,
+        Command::Log { command } => log::log(&common, command).await,
+    }
+}
+
+/// Diagnostics go to standard error; `RUST_LOG` has the last word.
+fn start_tracing(verbose: u8) {
+    let default = match verbose {
+        0 => "error",
+        1 => "axon=info,axon_runtime=info,axon_capsule=info",
+        2 => "axon=debug,axon_runtime=debug,axon_capsule=debug",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}

@@ -1,0 +1,52 @@
+//! `axon new`: an agent folder that runs at once, without a model.
+
+use std::{fs, io, path::Path};
+
+use super::{
+    console::Console,
+    failure::{Exit, Failure},
+};
+
+/// Every file of a new agent.
+const FILES: [(&str, &str); 5] = [
+    ("axon.toml", include_str!("new_agent/axon.toml")),
+    ("boot.md", include_str!("new_agent/boot.md")),
+    ("cognets/hello.lua", include_str!("new_agent/cognets/hello.lua")),
+    (".gitignore", include_str!("new_agent/gitignore")),
+    ("README.md", include_str!("new_agent/README.md")),
+];
+
+pub(super) fn new(dir: &Path) -> Result<(), Failure> {
+    match fs::read_dir(dir) {
+        Ok(mut entries) => {
+            if entries.next().is_some() {
+                let message = format!("{} is not empty, and nothing in it was touched", dir.display());
+                return Err(
+                    Failure::new(Exit::Usage, "ALREADY_EXISTS", message).hint("name a folder that does not exist yet")
+                );
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(unwritable(dir, &error)),
+    }
+    for (name, text) in FILES {
+        let path = dir.join(name);
+        let parent = path.parent().unwrap_or(dir);
+        fs::create_dir_all(parent).and_then(|()| fs::write(&path, text)).map_err(|error| unwritable(&path, &error))?;
+    }
+    let mut console = Console::stdout();
+    console.line(&format!("made {}", dir.display()))?;
+    console.line(&format!("try it: cd {} && axon run \"hello\"", quoted(dir)))?;
+    Ok(())
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(Exit::Usage, "UNWRITABLE", format!("{} could not be written: {error}", path.display()))
+}
+
+/// As a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+".contains(c));
+    if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}

@@ -1,0 +1,87 @@
+//! `axon prepare`: check everything without a model, and write types for editors.
+
+use std::{fs, sync::Arc};
+
+use axon_runtime::{Brain, Scope};
+
+use super::{
+    args::Common,
+    console::Console,
+    failure::{Exit, Failure},
+};
+use crate::{
+    agent::Agent,
+    cognets::{self, Found},
+    kernel::DryKernel,
+    policy::Unattended,
+    tools::Toolbox,
+};
+
+pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
+    let agent = Agent::open(&common.agent)?;
+    let mut report = Report { console: Console::stdout(), quiet: common.json.is_some() };
+    report.good("axon.toml", "holds")?;
+    let scope = Toolbox::new(agent.policy()?, Arc::new(Unattended)).scope();
+    report.good("policy", &format!("grants {}", granted(&scope)))?;
+
+    let chosen = agent.cognet(common.cognet.as_deref())?;
+    let mut all = cognets::installed(&agent.cognets_dir())?;
+    if !all.iter().any(|found| found.name == chosen.name) {
+        all.push(chosen);
+    }
+    let mut failures = Vec::new();
+    for found in &all {
+        match check(&agent, found, &scope).await {
+            Ok(identity) => report.good(&format!("cognet {}", found.name), &identity)?,
+            Err(failure) => failures.push((found.name.clone(), failure)),
+        }
+    }
+    write_types(&agent, &scope)?;
+    report.good("types", "written to .axon/scope.d.ts")?;
+
+    let total = failures.len();
+    let Some((name, last)) = failures.pop() else { return Ok(()) };
+    for (_, failure) in failures {
+        failure.report(common.json.is_some());
+    }
+    Err(if total > 1 { last.hint(format!("{total} cognets do not load, {name:?} the last of them")) } else { last })
+}
+
+/// Loads a cognet for real, with nothing behind its verbs.
+async fn check(agent: &Agent, found: &Found, scope: &Scope) -> Result<String, Failure> {
+    let kernel = DryKernel::new(agent.base()?, scope.clone());
+    let failed = |error| Failure::cognet(Exit::Usage, error);
+    let brain = Brain::load(&found.source, kernel, agent.brain_limits()).await.map_err(failed)?;
+    let config = brain.config();
+    let identity = format!("loads: {} {}, ABI {}", config.name, config.version, config.abi);
+    brain.shutdown().await.map_err(failed)?;
+    Ok(identity)
+}
+
+fn granted(scope: &Scope) -> String {
+    let members: Vec<_> = scope
+        .modules
+        .iter()
+        .flat_map(|module| module.members.iter().map(move |member| format!("{}.{}", module.name, member.name)))
+        .collect();
+    if members.is_empty() { "no tool".to_owned() } else { members.join(", ") }
+}
+
+fn write_types(agent: &Agent, scope: &Scope) -> Result<(), Failure> {
+    let folder = agent.dir().join(".axon");
+    let path = folder.join("scope.d.ts");
+    fs::create_dir_all(&folder).and_then(|()| fs::write(&path, &scope.dts)).map_err(|error| {
+        Failure::new(Exit::Usage, "UNWRITABLE", format!("{} could not be written: {error}", path.display()))
+    })
+}
+
+struct Report {
+    console: Console,
+    quiet: bool,
+}
+
+impl Report {
+    fn good(&mut self, what: &str, how: &str) -> std::io::Result<()> {
+        if self.quiet { Ok(()) } else { self.console.line(&format!("ok  {what}: {how}")) }
+    }
+}

@@ -1,0 +1,96 @@
+//! `axon run`: one stimulus, one wake.
+
+use std::io::{self, IsTerminal, Read};
+
+use super::{
+    args::Common,
+    failure::{Exit, Failure},
+    follow::{View, follow},
+    interrupt::Interrupts,
+};
+use crate::{
+    agent::Agent,
+    log::{self, SessionId},
+    policy::Unattended,
+    session::{Session, SessionOptions, WakeOutcome},
+};
+
+pub(super) async fn run(common: &Common, words: Vec<String>) -> Result<(), Failure> {
+    let text = stimulus(words)?;
+    let agent = Agent::open(&common.agent)?;
+    let interrupts = Interrupts::listen()?;
+    let abort = interrupts.guard();
+    let mut session = open(common, &agent).await?;
+    if !session.wakes_on("stimulus:text") {
+        let name = session.cognet().to_owned();
+        session.close().await?;
+        let message = format!("the cognet {name} does not wake on stimulus:text, so there is nothing to run");
+        return Err(Failure::new(Exit::Usage, "COGNET_DEAF", message)
+            .hint("change its wakeOn, or `[cognet] wake_on` in axon.toml"));
+    }
+    let observer = session.log().subscribe(session.opened_after());
+    let printer = tokio::spawn(follow(observer, View::of(common.json)));
+    let ended = wake_once(&mut session, &text, &abort).await;
+    let closed = session.close().await;
+    printer.await.map_err(io::Error::other)??;
+    ended?;
+    Ok(closed?)
+}
+
+async fn wake_once(session: &mut Session, text: &str, abort: &axon_runtime::AbortController) -> Result<(), Failure> {
+    session.admit_text(text, "cli").await?;
+    judge(session.wake(abort).await?)
+}
+
+/// What a wake's end means for the exit code.
+pub(super) fn judge(outcome: WakeOutcome) -> Result<(), Failure> {
+    match outcome {
+        WakeOutcome::Complete { .. } => Ok(()),
+        WakeOutcome::Failed { error, .. } => Err(Failure::cognet(Exit::Failed, *error)),
+        WakeOutcome::Interrupted { reason, .. } => Err(Failure::interrupted(&reason)),
+    }
+}
+
+/// Opens the session that the flags ask for.
+pub(super) async fn open(common: &Common, agent: &Agent) -> Result<Session, Failure> {
+    let options = SessionOptions {
+        session: chosen_session(common, agent)?,
+        cognet: common.cognet.clone(),
+        engine: common.engine.clone(),
+        approver: std::sync::Arc::new(Unattended),
+    };
+    Ok(Session::open(agent, options).await?)
+}
+
+/// `--session`, or the last one for `--continue`, or none.
+pub(super) fn chosen_session(common: &Common, agent: &Agent) -> Result<Option<SessionId>, Failure> {
+    if common.last {
+        let last = log::last_session(&agent.sessions_dir());
+        return last.map(Some).ok_or_else(|| no_session(agent));
+    }
+    match &common.session {
+        Some(id) => Ok(Some(SessionId::parse(id)?)),
+        None => Ok(None),
+    }
+}
+
+pub(super) fn no_session(agent: &Agent) -> Failure {
+    let message = format!("there is no session yet in {}", agent.sessions_dir().display());
+    Failure::new(Exit::Usage, "SESSION_NOT_FOUND", message).hint("`axon run \"hello\"` begins one")
+}
+
+/// The words, or standard input when there are none.
+fn stimulus(words: Vec<String>) -> Result<String, Failure> {
+    if !words.is_empty() {
+        return Ok(words.join(" "));
+    }
+    if io::stdin().is_terminal() {
+        return Err(Failure::new(Exit::Usage, "USAGE", "there is no text to run")
+            .hint("give the words, `axon run \"hello\"`, or pipe a text in"));
+    }
+    let mut bytes = Vec::new();
+    io::stdin().read_to_end(&mut bytes)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|error| Failure::new(Exit::Usage, "USAGE", format!("standard input is not UTF-8: {error}")))?;
+    Ok(text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text)).unwrap_or(&text).to_owned())
+}

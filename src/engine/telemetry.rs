@@ -1,0 +1,18 @@
+//! What an engine tells the session log, and asks of it.
+
+use serde_json::Value;
+
+/// Takes the engine's telemetry, `kernel:engine:start|input|retry|complete|failed`.
+pub trait Telemetry: Send + Sync + 'static {
+    /// Records `data` as an event of type `kind`. All events of one call, retries included, share `span`.
+    fn record(&self, kind: &'static str, data: Value, span: &str);
+}
+
+/// What a script may quote of the session that it answers in.
+pub trait SessionFacts: Send + Sync + 'static {
+    /// The content of the newest `cognet:action:result`.
+    fn last_result(&self) -> Option<String>;
+
+    /// The content of the newest `stimulus:text`.
+    fn last_stimulus(&self) -> Option<String>;
+}

@@ -1,0 +1,71 @@
+//! The kernel's pen: everything that is recorded during a wake carries the wake's id.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::Value;
+
+use crate::{
+    engine::{SessionFacts, Telemetry},
+    log::{Envelope, Event, LogError, SessionLog},
+};
+
+/// Writes to one session on behalf of one cognet instance. Clones share the current wake.
+#[derive(Clone)]
+pub(crate) struct Recorder {
+    log: SessionLog,
+    run: Arc<RwLock<Option<String>>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(log: SessionLog) -> Self {
+        Self { log, run: Arc::default() }
+    }
+
+    pub(crate) fn log(&self) -> &SessionLog {
+        &self.log
+    }
+
+    /// The wake that what follows belongs to; `None` outside a wake.
+    pub(crate) fn set_run(&self, run: Option<String>) {
+        *self.run.write().unwrap_or_else(PoisonError::into_inner) = run;
+    }
+
+    /// Returns once the event is in the log.
+    pub(crate) async fn commit(&self, kind: &str, data: Value) -> Result<Arc<Envelope>, LogError> {
+        self.log.commit(self.event(kind, data)).await
+    }
+
+    /// Queues telemetry; a failed write reaches nobody.
+    pub(crate) fn emit(&self, kind: &str, data: Value) {
+        self.log.emit(self.event(kind, data));
+    }
+
+    fn event(&self, kind: &str, data: Value) -> Event {
+        let event = Event::new(kind, data);
+        match &*self.run.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(run) => event.run(run.clone()),
+            None => event,
+        }
+    }
+}
+
+impl Telemetry for Recorder {
+    fn record(&self, kind: &'static str, data: Value, span: &str) {
+        self.log.emit(self.event(kind, data).span(span.to_owned()));
+    }
+}
+
+impl SessionFacts for Recorder {
+    fn last_result(&self) -> Option<String> {
+        content_of_newest(&self.log, "cognet:action:result")
+    }
+
+    fn last_stimulus(&self) -> Option<String> {
+        content_of_newest(&self.log, "stimulus:text")
+    }
+}
+
+fn content_of_newest(log: &SessionLog, kind: &str) -> Option<String> {
+    let entry = log.latest(kind).ok().flatten()?;
+    entry.data.get("content")?.as_str().map(str::to_owned)
+}

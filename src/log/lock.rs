@@ -1,0 +1,106 @@
+//! One writer for each session.
+//!
+//! The lock is an advisory one on the session's file itself, so that the system frees it whatever becomes of the
+//! process and no stale file can stand for a lock. Who holds it is written beside, for the error text only.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use super::{
+    LogError, SessionId,
+    error::Holder,
+    file::{beside, sync_dir},
+};
+
+/// A session's file, held for writing until it is released or dropped.
+pub(super) struct LockedFile {
+    pub file: File,
+    pid_path: PathBuf,
+    released: AtomicBool,
+}
+
+impl LockedFile {
+    /// Opens or creates the file and takes the lock.
+    pub fn open(path: &Path, session: &SessionId, create: bool) -> Result<Self, LogError> {
+        loop {
+            let file = open(path, create)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Err(LogError::Held { session: session.clone(), holder: holder(&beside(path, "pid")) });
+                }
+                Err(TryLockError::Error(cause)) => return Err(LogError::io("lock", path, cause)),
+            }
+            // A repair may have put another file in its place between the two calls.
+            if still_at(&file, path) {
+                let locked = Self { file, pid_path: beside(path, "pid"), released: AtomicBool::new(false) };
+                if fs::write(&locked.pid_path, std::process::id().to_string()).is_err() {
+                    // No name is better than that of an earlier holder.
+                    let _ = fs::remove_file(&locked.pid_path);
+                }
+                return Ok(locked);
+            }
+        }
+    }
+
+    /// Lets others write the session. The file stays readable.
+    pub fn release(&self) {
+        if self.released.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // Closing alone would not do: a child that is just being forked holds a copy of the descriptor. Both calls are
+        // for others' sake, a failure changes nothing for the session.
+        let _ = fs::remove_file(&self.pid_path);
+        let _ = self.file.unlock();
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+fn open(path: &Path, create: bool) -> Result<File, LogError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && create => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(LogError::not_found(path));
+        }
+        result => return result.map_err(|cause| LogError::io("open", path, cause)),
+    }
+    let file = options.create(true).truncate(false).open(path).map_err(|cause| LogError::io("create", path, cause))?;
+    if let Some(dir) = path.parent() {
+        sync_dir(dir).map_err(|cause| LogError::io("sync", dir, cause))?;
+    }
+    Ok(file)
+}
+
+fn holder(pid_path: &Path) -> Holder {
+    match fs::read_to_string(pid_path).ok().and_then(|pid| pid.trim().parse().ok()) {
+        Some(pid) if pid == std::process::id() => Holder::ThisProcess,
+        Some(pid) => Holder::Process(pid),
+        None => Holder::Unknown,
+    }
+}
+
+#[cfg(unix)]
+fn still_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(held), Ok(named)) => held.dev() == named.dev() && held.ino() == named.ino(),
+        _ => false,
+    }
+}
+
+/// A file that is open cannot be replaced here.
+#[cfg(not(unix))]
+fn still_at(_file: &File, path: &Path) -> bool {
+    path.exists()
+}

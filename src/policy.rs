@@ -1,1 +1,0 @@
-//! Policy: what the user allowed.

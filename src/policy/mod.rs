@@ -1,0 +1,95 @@
+//! Policy: what the user allowed, decided in ring 0 and nowhere else.
+//!
+//! Nothing is allowed that is not listed. Roots of `[policy.fs]` are held as capabilities: a path is walked from the
+//! handle of its root, one name at a time and never through a link, so that neither `..` nor a link, nor a race
+//! between the check and the use, leads anywhere else.
+
+mod approval;
+mod denied;
+mod guard;
+mod handle;
+mod path;
+mod protected;
+mod roots;
+mod rules;
+
+use std::path::{Path, PathBuf};
+
+pub use approval::{Approval, ApprovalRequest, Approver, Unattended};
+pub use denied::Denied;
+pub use rules::{PolicyError, PolicyRules, Rule};
+
+pub(crate) use guard::{Guard, Last, Place, Refusal, Target};
+pub(crate) use handle::{FileId, open_file, open_folder};
+pub(crate) use roots::Access;
+
+use protected::Agent;
+use roots::Root;
+use rules::{ToolRules, Verdict};
+
+/// The user's rules, checked, with their roots opened.
+#[derive(Debug)]
+pub struct Policy {
+    agent: Agent,
+    read: Vec<Root>,
+    write: Vec<Root>,
+    tools: ToolRules,
+}
+
+impl Policy {
+    /// Opens the roots that the rules name, relative to the agent folder.
+    ///
+    /// A root has to exist, unless it can be written to: the first write then makes it.
+    ///
+    /// # Errors
+    /// [`PolicyError`] names the key, the value, what is wrong with it and what to do.
+    pub fn new(agent_dir: &Path, rules: PolicyRules) -> Result<Self, PolicyError> {
+        let agent = Agent::open(agent_dir)?;
+        let open = |access: Access, roots: &[String], writable: &[Root]| {
+            roots.iter().map(|root| Root::open(&agent, access, root, writable)).collect::<Result<Vec<_>, _>>()
+        };
+        let write = open(Access::Write, &rules.fs_write, &[])?;
+        let read = open(Access::Read, &rules.fs_read, &write)?;
+        roots::refuse_planted_links(&read, &write)?;
+        rules::check_net(&rules.net)?;
+        rules::check_run(&rules.run)?;
+        let tools = ToolRules::new(rules.tools)?;
+        Ok(Self { agent, read, write, tools })
+    }
+
+    /// The agent folder, absolute and free of links.
+    pub fn agent_dir(&self) -> &Path {
+        &self.agent.real
+    }
+
+    /// What `[policy.tools]` says of a function.
+    pub(crate) fn tool_rule(&self, namespace: &str, function: &str) -> Verdict {
+        self.tools.verdict(namespace, function)
+    }
+
+    pub(crate) fn grants(&self, access: Access) -> bool {
+        !self.roots(access).is_empty()
+    }
+
+    fn roots(&self, access: Access) -> &[Root] {
+        match access {
+            Access::Read => &self.read,
+            Access::Write => &self.write,
+        }
+    }
+
+    /// A path as people and models write it: relative to the agent folder where it lies inside.
+    pub(crate) fn display(&self, absolute: &Path) -> String {
+        let inside = self.agent.spellings().into_iter().find_map(|agent| absolute.strip_prefix(agent).ok());
+        match inside {
+            Some(rest) if rest.as_os_str().is_empty() => ".".into(),
+            Some(rest) => rest.to_string_lossy().into_owned(),
+            None => absolute.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// An absolute path without `.` and `..`: `..` takes back the name before it.
+    pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
+        path::normalise(&self.agent.real.join(path))
+    }
+}

@@ -1,0 +1,296 @@
+//! One session of one agent: the log, the kernel, the capsule and the brain, and the wakes between them.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use axon_capsule::{Capsule, HOST_COMMAND, Launch};
+use axon_runtime::{AbortController, AbortSignal, Brain, CognetError, Limits, Mode, RunResult, VerbError, WakeFailure};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{
+    agent::{Agent, AgentError},
+    cognets::Found,
+    kernel::{Actions, CapsuleBridge, CognetKernel, Recorder},
+    log::{Envelope, LogError, SessionId, SessionLog},
+    policy::Approver,
+    store::Store,
+    tools::Toolbox,
+};
+
+/// How a session is opened.
+pub struct SessionOptions {
+    /// Resumed if it exists, created otherwise; a new one for `None`.
+    pub session: Option<SessionId>,
+    /// A cognet's name; the agent's own choice for `None`.
+    pub cognet: Option<String>,
+    /// An engine (`script:FILE`, `openai:MODEL`); the configured one for `None`.
+    pub engine: Option<String>,
+    /// Who is asked where the policy says `ask`.
+    pub approver: Arc<dyn Approver>,
+}
+
+/// Why a session could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Cognet(#[from] Box<CognetError>),
+    #[error("the program's own file cannot be found, so no capsule can be started: {0}")]
+    NoProgram(std::io::Error),
+}
+
+/// How a wake ended.
+#[derive(Debug)]
+pub enum WakeOutcome {
+    Complete { ticks: u32 },
+    Failed { error: Box<CognetError>, ticks: u32 },
+    Interrupted { reason: String, ticks: u32 },
+}
+
+/// What is common to everything that an opened session runs: its log and what may be called.
+pub struct Workbench {
+    recorder: Recorder,
+    toolbox: Toolbox,
+    capsule: Capsule,
+    actions: Arc<Actions>,
+    opened_after: Option<u64>,
+}
+
+/// A session with a brain in it.
+pub struct Session {
+    bench: Workbench,
+    kernel: Arc<CognetKernel>,
+    brain: Brain,
+    found: Found,
+    wake_on: Option<Vec<String>>,
+    /// Stimuli up to this seq have been handed to a wake.
+    cursor: Option<u64>,
+}
+
+/// The first load of a cognet into a session; hot reload counts on.
+const FIRST_GENERATION: u32 = 1;
+
+impl Workbench {
+    /// Opens the log and makes ready what blocks need. No process is started yet.
+    pub fn open(agent: &Agent, session: Option<SessionId>, approver: Arc<dyn Approver>) -> Result<Self, OpenError> {
+        let policy = agent.policy()?;
+        let id = session.unwrap_or_default();
+        let (log, _) = SessionLog::open(&agent.sessions_dir(), id, agent.name(), agent.config().session.fsync)?;
+        // Opening has written one line.
+        let opened_after = log.last_seq().and_then(|opening| opening.checked_sub(1));
+        let recorder = Recorder::new(log);
+        let toolbox = Toolbox::new(policy, approver);
+        let launch = Launch {
+            program: std::env::current_exe().map_err(OpenError::NoProgram)?,
+            args: vec![HOST_COMMAND.to_owned()],
+        };
+        let bridge = CapsuleBridge::new(recorder.clone(), toolbox.clone());
+        let capsule = Capsule::new(launch, agent.block_limits(), Arc::new(bridge));
+        let actions = Arc::new(Actions::new(recorder.clone(), capsule.clone(), toolbox.clone()));
+        Ok(Self { recorder, toolbox, capsule, actions, opened_after })
+    }
+
+    pub fn log(&self) -> &SessionLog {
+        self.recorder.log()
+    }
+
+    /// Where this process began: what it records has a greater seq.
+    pub fn opened_after(&self) -> Option<u64> {
+        self.opened_after
+    }
+
+    /// Runs blocks outside any wake, all at once; results in input order.
+    pub async fn run(&self, sources: Vec<String>, signal: AbortSignal) -> Result<Vec<RunResult>, VerbError> {
+        self.actions.run(sources, signal).await
+    }
+
+    fn kernel(&self, agent: &Agent, state_name: &str, engine: Option<&str>) -> Result<CognetKernel, OpenError> {
+        let engine = agent.engine(engine, Arc::new(self.recorder.clone()))?;
+        Ok(CognetKernel::new(
+            self.recorder.clone(),
+            self.actions.clone(),
+            engine,
+            self.toolbox.clone(),
+            Store::of_cognet(&agent.state_dir(), state_name),
+            &agent.base()?,
+        ))
+    }
+
+    /// Ends the capsule and closes the log.
+    pub async fn close(self) -> Result<(), LogError> {
+        self.capsule.shutdown().await;
+        self.recorder.log().clone().close().await
+    }
+}
+
+impl Session {
+    /// Opens the log and loads the brain: config, plugins, main, boot hooks.
+    pub async fn open(agent: &Agent, options: SessionOptions) -> Result<Self, OpenError> {
+        let found = agent.cognet(options.cognet.as_deref()).map_err(AgentError::from)?;
+        let bench = Workbench::open(agent, options.session, options.approver)?;
+        let cursor = bench.log().newest_seq("kernel:run:start");
+        let kernel = Arc::new(bench.kernel(agent, found.state_name(), options.engine.as_deref())?);
+        let brain = match load(&bench.recorder, &kernel, &found, agent.brain_limits()).await {
+            Ok(brain) => brain,
+            Err(error) => {
+                bench.close().await?;
+                return Err(error.into());
+            }
+        };
+        let wake_on = agent.config().cognet.wake_on.clone().or_else(|| brain.config().wake_on.clone());
+        Ok(Self { bench, kernel, brain, found, wake_on, cursor })
+    }
+
+    pub fn log(&self) -> &SessionLog {
+        self.bench.log()
+    }
+
+    pub fn cognet(&self) -> &str {
+        &self.found.name
+    }
+
+    /// Asleep until a stimulus, or woken on a period.
+    pub fn mode(&self) -> Mode {
+        self.brain.config().mode
+    }
+
+    /// Whether a stimulus of this type wakes the brain.
+    pub fn wakes_on(&self, kind: &str) -> bool {
+        self.wake_on.as_ref().is_none_or(|kinds| kinds.iter().any(|known| known == kind))
+    }
+
+    /// Where this process began: what it records has a greater seq.
+    pub fn opened_after(&self) -> Option<u64> {
+        self.bench.opened_after()
+    }
+
+    /// Admits a text stimulus: in the log when this returns.
+    pub async fn admit_text(&self, content: &str, source: &str) -> Result<Arc<Envelope>, LogError> {
+        self.bench.recorder.commit("stimulus:text", json!({ "content": content, "source": source })).await
+    }
+
+    /// One wake over the stimuli since the last. Every entry of it is in the log when this returns.
+    pub async fn wake(&mut self, abort: &AbortController) -> Result<WakeOutcome, LogError> {
+        let recorder = self.kernel.recorder().clone();
+        let stimuli: Vec<_> = self
+            .log()
+            .entries_after(self.cursor)?
+            .into_iter()
+            .filter(|entry| entry.kind.starts_with("stimulus:"))
+            .collect();
+        let started = Instant::now();
+        recorder.set_run(Some(Uuid::now_v7().to_string()));
+        let start = recorder.commit("kernel:run:start", json!({ "stimuli": stimuli.len() })).await?;
+        self.cursor = Some(start.time.seq);
+        self.bench.capsule.begin_wake();
+
+        let result = self.brain.wake(stimuli, abort.signal()).await;
+        self.bench.actions.settled().await;
+
+        let outcome = match result {
+            Ok(report) => WakeOutcome::Complete { ticks: report.ticks },
+            Err(WakeFailure::Failed { error, ticks }) => WakeOutcome::Failed { error: Box::new(error), ticks },
+            Err(WakeFailure::Interrupted { reason, ticks }) => WakeOutcome::Interrupted { reason, ticks },
+        };
+        record_end(&recorder, &outcome, started.elapsed()).await?;
+        recorder.set_run(None);
+        self.log().sync().await?;
+        Ok(outcome)
+    }
+
+    /// Runs the shutdown hooks, ends the capsule and closes the log.
+    pub async fn close(self) -> Result<(), CloseError> {
+        let config = self.brain.config();
+        let identity = json!({ "name": config.name, "version": config.version, "generation": FIRST_GENERATION });
+        let recorder = self.kernel.recorder().clone();
+        recorder.emit("cognet:unload:start", identity.clone());
+        let unloaded = self.brain.shutdown().await;
+        match &unloaded {
+            Ok(()) => recorder.emit("cognet:unload:complete", identity),
+            Err(error) => recorder.emit("cognet:unload:failed", with(identity, "error", json!(error))),
+        }
+        drop(self.kernel);
+        self.bench.close().await?;
+        Ok(unloaded.map_err(Box::new)?)
+    }
+}
+
+/// Why closing a session was not clean. The log is closed all the same.
+#[derive(Debug, thiserror::Error)]
+pub enum CloseError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Cognet(#[from] Box<CognetError>),
+}
+
+async fn load(
+    recorder: &Recorder,
+    kernel: &Arc<CognetKernel>,
+    found: &Found,
+    limits: Limits,
+) -> Result<Brain, Box<CognetError>> {
+    let started = Instant::now();
+    recorder.emit("cognet:load:start", json!({ "name": found.name, "generation": FIRST_GENERATION }));
+    match Brain::load(&found.source, kernel.clone(), limits).await {
+        Ok(brain) => {
+            let config = brain.config();
+            recorder.emit(
+                "cognet:load:complete",
+                json!({
+                    "name": config.name,
+                    "version": config.version,
+                    "generation": FIRST_GENERATION,
+                    "durationMs": millis(started.elapsed()),
+                }),
+            );
+            Ok(brain)
+        }
+        Err(error) => {
+            recorder.emit(
+                "cognet:load:failed",
+                json!({
+                    "name": found.name,
+                    "generation": FIRST_GENERATION,
+                    "durationMs": millis(started.elapsed()),
+                    "error": error,
+                }),
+            );
+            Err(Box::new(error))
+        }
+    }
+}
+
+async fn record_end(recorder: &Recorder, outcome: &WakeOutcome, took: Duration) -> Result<(), LogError> {
+    match outcome {
+        WakeOutcome::Complete { ticks } => {
+            let data = json!({ "ticks": ticks, "durationMs": millis(took) });
+            recorder.commit("kernel:run:complete", data).await?;
+        }
+        WakeOutcome::Failed { error, ticks } => {
+            let data = json!({ "ticks": ticks, "durationMs": millis(took), "error": error });
+            recorder.commit("kernel:run:failed", data).await?;
+        }
+        WakeOutcome::Interrupted { reason, ticks } => {
+            recorder.commit("system:interrupt", json!({ "reason": reason })).await?;
+            let data = json!({ "ticks": ticks, "durationMs": millis(took), "reason": reason });
+            recorder.commit("kernel:run:interrupted", data).await?;
+        }
+    }
+    Ok(())
+}
+
+fn with(mut object: Value, key: &str, value: Value) -> Value {
+    object[key] = value;
+    object
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,258 @@
+//! The one path that every tool call takes.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use axon_capsule::{Datum, Namespace, ToolCall, ToolError};
+use axon_runtime::Scope;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ToolObserver,
+    args::{Args, nearest, quote},
+    fault::{Failure, Fault, FaultKind},
+    journal::{Journal, label},
+    limits::{MAX_LOGGED_CHARS, STOP_GRACE, TOOL_TIME},
+    scope,
+    stop::Stop,
+    table::{self, Context, Effect, Member},
+};
+use crate::policy::{Approval, ApprovalRequest, Approver, Denied, Guard, Policy, Refusal, Rule};
+
+/// The tools that an agent's blocks can call, under its policy. Clones share approvals.
+#[derive(Clone)]
+pub struct Toolbox {
+    shared: Arc<Shared>,
+    time: Duration,
+}
+
+struct Shared {
+    policy: Policy,
+    approver: Arc<dyn Approver>,
+    /// One question at a time, so that an answer for the session holds for those who wait.
+    asking: tokio::sync::Mutex<()>,
+    /// Namespace and function of what a person allowed for the session.
+    approved: Mutex<HashSet<(String, String)>>,
+    /// Held by what changes files.
+    turn: Mutex<()>,
+    scope: Scope,
+    namespaces: Arc<[Namespace]>,
+}
+
+impl Toolbox {
+    pub fn new(policy: Policy, approver: Arc<dyn Approver>) -> Self {
+        let scope = scope::scope(&policy);
+        let namespaces = scope::namespaces(&policy).into();
+        let shared = Shared {
+            policy,
+            approver,
+            asking: tokio::sync::Mutex::default(),
+            approved: Mutex::default(),
+            turn: Mutex::default(),
+            scope,
+            namespaces,
+        };
+        Self { shared: Arc::new(shared), time: TOOL_TIME }
+    }
+
+    /// Sets how long one call may take, instead of 30 s.
+    #[must_use]
+    pub fn with_time(mut self, time: Duration) -> Self {
+        self.time = time;
+        self
+    }
+
+    pub fn policy(&self) -> &Policy {
+        &self.shared.policy
+    }
+
+    /// What blocks can call: what policy denies outright is not in it.
+    pub fn scope(&self) -> Scope {
+        self.shared.scope.clone()
+    }
+
+    /// The same membership for the capsule.
+    pub fn namespaces(&self) -> Arc<[Namespace]> {
+        self.shared.namespaces.clone()
+    }
+
+    /// Looks a call up, asks policy, records, executes and answers it.
+    ///
+    /// # Errors
+    /// What is thrown in the block. `POLICY_DENIED` when policy or a person refuses, `TOOL_TIMEOUT` after the time
+    /// limit, `CANCELLED` when `cancel` fires first; otherwise what went wrong in the tool.
+    pub async fn call(
+        &self,
+        call: ToolCall,
+        observer: &dyn ToolObserver,
+        cancel: CancellationToken,
+    ) -> Result<Datum, ToolError> {
+        let Some(member) = table::find(&call.namespace, &call.function) else {
+            let fault = self.unknown(&call);
+            return Err(fault.to_error(&format!("{}.{}", call.namespace, call.function)));
+        };
+        let label = label(member, &call);
+        let journal = Journal { call: &call, label: &label, observer };
+        let admitted = self.judge(member, &journal, &cancel).await;
+        if let Err(failure) = admitted {
+            return Err(journal.failure(failure, FaultKind::Cancelled.because("cancelled")));
+        }
+
+        let running = journal.start();
+        let result = self.perform(member, &journal, &cancel).await;
+        running.end(result.as_ref().err());
+        result
+    }
+
+    /// Everything that policy can say before the call starts.
+    async fn judge(&self, member: &Member, journal: &Journal<'_>, cancel: &CancellationToken) -> Result<(), Failure> {
+        let call = journal.call;
+        let verdict = self.shared.policy.tool_rule(&call.namespace, &call.function);
+        let source = verdict.source.unwrap_or_default();
+        if verdict.rule == Rule::Deny {
+            return Err(Denied { detail: format!("the rule {source} = \"deny\" forbids it"), rule: source }.into());
+        }
+        let admitted = self.admit(member, call)?;
+        if verdict.rule == Rule::Ask {
+            return self.ask(source, journal, cancel).await;
+        }
+        if member.effect == Effect::Outside {
+            journal.policy("capsule:policy:allowed", &admitted.join(", "), journal.label);
+        }
+        Ok(())
+    }
+
+    /// The rules that admit the paths of a call, by their text alone.
+    fn admit(&self, member: &Member, call: &ToolCall) -> Result<Vec<String>, Denied> {
+        let guard = Guard::new(&self.shared.policy);
+        let mut admitted = Vec::new();
+        // Which of them it was has to be said then.
+        let two_paths = member.needs.iter().any(|need| need.path.is_some_and(|index| index > 0));
+        for need in member.needs {
+            let Some(Datum::String(path)) = need.path.and_then(|index| call.args.get(index)) else {
+                guard.granted(need.access)?;
+                continue;
+            };
+            match guard.admits(need.access, path) {
+                Ok(rule) => admitted.push(rule),
+                Err(Refusal::Denied(denied)) if two_paths => {
+                    let detail = format!("{} is {}", quote(path, MAX_LOGGED_CHARS), denied.detail);
+                    return Err(Denied { detail, ..denied });
+                }
+                Err(Refusal::Denied(denied)) => return Err(denied),
+                // What is no path at all is told by the tool itself.
+                Err(_) => {}
+            }
+        }
+        admitted.dedup();
+        Ok(admitted)
+    }
+
+    /// Puts the call to a person, unless they allowed it for the session.
+    async fn ask(&self, rule: String, journal: &Journal<'_>, cancel: &CancellationToken) -> Result<(), Failure> {
+        let Journal { call, label, .. } = *journal;
+        let shared = &self.shared;
+        let function = (call.namespace.clone(), call.function.clone());
+        let answer = async {
+            let _turn = shared.asking.lock().await;
+            if shared.approved.lock().unwrap_or_else(PoisonError::into_inner).contains(&function) {
+                return Approval::Session;
+            }
+            journal.policy("capsule:policy:asked", &rule, label);
+            let request = ApprovalRequest {
+                block: call.block.clone(),
+                namespace: call.namespace.clone(),
+                function: call.function.clone(),
+                call: label.into(),
+                args: call.args.iter().map(Datum::to_json).collect(),
+                rule: rule.clone(),
+            };
+            let answer = shared.approver.ask(request).await;
+            if answer == Approval::Session {
+                shared.approved.lock().unwrap_or_else(PoisonError::into_inner).insert(function);
+            }
+            answer
+        };
+        let answer = tokio::select! {
+            answer = answer => answer,
+            () = cancel.cancelled() => return Err(Failure::Stopped),
+        };
+        let detail = match answer {
+            Approval::Once => "approved once",
+            Approval::Session => "approved for this session",
+            Approval::No => {
+                let detail = format!("the rule {rule} = \"ask\" asked the user, who said no");
+                return Err(Denied { rule, detail }.into());
+            }
+            Approval::Nobody => {
+                let detail = format!("the rule {rule} = \"ask\" needs the user's approval, and nobody is there to ask");
+                return Err(Denied { rule, detail }.into());
+            }
+        };
+        journal.policy("capsule:policy:allowed", &rule, &format!("{label}: {detail}"));
+        Ok(())
+    }
+
+    async fn perform(
+        &self,
+        member: &'static Member,
+        journal: &Journal<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Datum, ToolError> {
+        if member.effect == Effect::Outside {
+            journal.observer.before_effect().await?;
+        }
+        let token = cancel.child_token();
+        // Also when this future is dropped: nobody wants the answer then.
+        let _stop_on_drop = token.clone().drop_guard();
+        let args = journal.call.args.clone();
+        let shared = self.shared.clone();
+        let stop = Stop::new(token.clone());
+        let mut task = tokio::task::spawn_blocking(move || {
+            stop.check()?;
+            let args = Args::new(args, member.arity)?;
+            (member.run)(&Context { policy: &shared.policy, stop: &stop, turn: &shared.turn }, args)
+        });
+        let (answer, stopped) = tokio::select! {
+            answer = &mut task => (Some(answer), FaultKind::Cancelled),
+            () = cancel.cancelled() => (None, FaultKind::Cancelled),
+            () = tokio::time::sleep(self.time) => (None, FaultKind::TimedOut),
+        };
+        token.cancel();
+        // A call that was just finishing says so: what it did is done.
+        let answer = match answer {
+            Some(answer) => Some(answer),
+            None => tokio::time::timeout(STOP_GRACE, task).await.ok(),
+        };
+        let result = match answer {
+            Some(Ok(result)) => result,
+            Some(Err(join)) if join.is_panic() => {
+                Err(FaultKind::Internal.because("the tool failed in Axon itself").into())
+            }
+            Some(Err(_)) | None => Err(Failure::Stopped),
+        };
+        let stopped = match stopped {
+            FaultKind::TimedOut => stopped.because(format!("took longer than {:?}", self.time)),
+            _ => stopped.because("cancelled"),
+        };
+        result.map_err(|failure| journal.failure(failure, stopped))
+    }
+
+    /// A name that is no tool: the nearest one, and what is in scope.
+    fn unknown(&self, call: &ToolCall) -> Fault {
+        let wanted = format!("{}.{}", call.namespace, call.function);
+        let scope = &self.shared.namespaces;
+        let names: Vec<_> =
+            scope.iter().flat_map(|ns| ns.members.iter().map(|member| format!("{}.{member}", ns.name))).collect();
+        let hint = match nearest(&wanted, names.iter().map(String::as_str)) {
+            Some(nearest) => format!("; did you mean {nearest}?"),
+            None => String::new(),
+        };
+        let known =
+            if names.is_empty() { "no tools are in scope".into() } else { format!("in scope: {}", names.join(", ")) };
+        FaultKind::UnknownTool.because(format!("there is no such tool{hint} ({known})"))
+    }
+}

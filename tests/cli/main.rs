@@ -1,0 +1,12 @@
+//! The built binary, from outside: real files, real isolates, real crashes.
+
+mod agent_folder;
+mod blocks;
+mod contract;
+mod crash;
+mod interrupt;
+mod log;
+mod provider;
+mod support;
+mod tour;
+mod zero;

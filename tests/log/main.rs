@@ -1,0 +1,9 @@
+//! The session log as a library: real files, real processes, real crashes.
+
+mod checking;
+mod crashes;
+mod observing;
+mod reading;
+mod support;
+mod tearing;
+mod writing;
