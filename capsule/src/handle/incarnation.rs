@@ -106,7 +106,7 @@ struct Run {
 }
 
 impl Incarnation {
-    /// Starts a child and waits until it can serve. `on_end` is called when it has died without being asked to.
+    /// Starts a child and waits until it can serve. `on_death` is called when it has died without being asked to.
     pub async fn start(
         number: u64,
         launch: &Launch,
@@ -157,8 +157,8 @@ impl Incarnation {
             if attended.leaving.load(Relaxed) {
                 attended.report_exit("capsule:exit", &exit, None);
             } else {
-                attended.report_exit("capsule:crash", &exit, violation);
                 on_death();
+                attended.report_exit("capsule:crash", &exit, violation);
             }
             for (settle, lost) in lost {
                 let _ = settle.send(Err(lost));
