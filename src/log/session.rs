@@ -83,9 +83,10 @@ impl SessionLog {
         Ok(envelope)
     }
 
-    /// Logs telemetry within milliseconds, in its place among the appends. Failures reach the diagnostics only.
-    pub fn emit(&self, event: Event) {
-        self.shared().emit(event);
+    /// Logs telemetry within milliseconds, in its place among the appends. Returns its seq; `None` when it was refused,
+    /// which only the diagnostics tell.
+    pub fn emit(&self, event: Event) -> Option<u64> {
+        self.shared().emit(event)
     }
 
     /// Settles once all that was logged is on the disk. With [`Fsync::Never`] it is left to the operating system.

@@ -144,13 +144,22 @@ impl Shared {
         self.write_through(envelope.time.seq)
     }
 
-    /// Logs an event soon.
-    pub fn emit(&self, event: Event) {
+    /// Logs an event soon. Returns its seq, unless it was refused.
+    pub fn emit(&self, event: Event) -> Option<u64> {
         match self.enqueue(event, State::Open) {
-            // A failed write is told by the next append, and once in the diagnostics.
-            Ok((_, queued)) if queued > QUEUE_BYTES => drop(self.flush()),
-            Ok(_) => self.keeper.queued(),
-            Err(error) => tracing::debug!(%error, "telemetry was not logged"),
+            Ok((envelope, queued)) => {
+                if queued > QUEUE_BYTES {
+                    // A failed write is told by the next append, and once in the diagnostics.
+                    drop(self.flush());
+                } else {
+                    self.keeper.queued();
+                }
+                Some(envelope.time.seq)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "telemetry was not logged");
+                None
+            }
         }
     }
 

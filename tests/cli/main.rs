@@ -6,6 +6,7 @@ mod contract;
 mod crash;
 mod interrupt;
 mod log;
+mod log_commands;
 mod provider;
 mod support;
 mod tour;
