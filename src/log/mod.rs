@@ -4,9 +4,12 @@
 //! [`check`] read without a lock. Nothing but the file is authoritative: indexes and rings are rebuilt from it.
 
 mod check;
+mod disk;
 mod entries;
 mod envelope;
 mod error;
+#[cfg(test)]
+mod faults;
 mod file;
 mod follow;
 mod id;

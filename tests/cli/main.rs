@@ -4,6 +4,7 @@ mod agent_folder;
 mod blocks;
 mod contract;
 mod crash;
+mod disk;
 mod interrupt;
 mod log;
 mod log_commands;
