@@ -13,7 +13,6 @@ mod new;
 mod prepare;
 mod run;
 mod scope;
-mod timeline;
 
 use std::process::ExitCode;
 

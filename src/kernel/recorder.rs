@@ -1,12 +1,12 @@
 //! The kernel's pen: everything that is recorded during a wake carries the wake's id.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
 
 use crate::{
     engine::{SessionFacts, Telemetry},
-    log::{Envelope, Event, LogError, SessionLog},
+    log::{ENGINE_INPUT, Envelope, Event, InputFolder, LogError, SessionLog},
 };
 
 /// Writes to one session on behalf of one cognet instance. Clones share the current wake.
@@ -14,11 +14,12 @@ use crate::{
 pub(crate) struct Recorder {
     log: SessionLog,
     run: Arc<RwLock<Option<String>>>,
+    inputs: Arc<Mutex<InputFolder>>,
 }
 
 impl Recorder {
     pub(crate) fn new(log: SessionLog) -> Self {
-        Self { log, run: Arc::default() }
+        Self { log, run: Arc::default(), inputs: Arc::default() }
     }
 
     pub(crate) fn log(&self) -> &SessionLog {
@@ -54,7 +55,15 @@ impl Recorder {
 impl Telemetry for Recorder {
     fn record(&self, kind: &'static str, data: Value, span: &str) {
         narrate(kind, &data);
-        self.log.emit(self.event(kind, data).span(span.to_owned()));
+        let record = |data| self.log.emit(self.event(kind, data).span(span));
+        if kind != ENGINE_INPUT {
+            record(data);
+            return;
+        }
+        let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seq) = record(inputs.fold(&data)) {
+            inputs.recorded(seq, data);
+        }
     }
 }
 
