@@ -4,6 +4,7 @@ mod args;
 mod chat;
 mod clone;
 mod console;
+mod continuous;
 mod exec;
 mod failure;
 mod follow;

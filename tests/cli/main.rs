@@ -2,8 +2,10 @@
 
 mod agent_folder;
 mod blocks;
+mod continuous;
 mod contract;
 mod crash;
+mod errors;
 mod interrupt;
 mod log;
 mod provider;
