@@ -15,6 +15,7 @@ mod prepare;
 mod run;
 mod scope;
 mod timeline;
+mod types;
 
 use std::process::ExitCode;
 
