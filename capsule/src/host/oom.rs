@@ -22,7 +22,7 @@ pub unsafe extern "C" fn on_out_of_memory(_location: *const c_char, _details: &v
     let Some(control) = CURRENT.take() else { return };
     control.abandon(StopReason::OutOfMemory);
     control.report(Settled::Value(None));
-    control.host().retire();
+    control.host().retire("the engine found no memory for an isolate");
     loop {
         thread::sleep(Duration::from_secs(3600));
     }

@@ -17,6 +17,7 @@ crate::trials![
     a_storm_of_printed_lines_is_cut_and_counted,
     an_abort_ends_a_tight_loop,
     an_abort_ends_a_wait_for_a_tool_and_cancels_the_call_first,
+    an_abort_before_the_block_begins_ends_it_and_harms_nothing,
     the_signal_aborts_before_the_block_is_ended,
     a_runaway_does_not_hold_up_the_blocks_beside_it,
     waiting_for_tools_does_not_count_as_own_time,
@@ -93,6 +94,7 @@ fn cases() -> Vec<Case> {
         ),
         case("huge array buffer", "new ArrayBuffer(2 ** 33)", MEMORY),
         case("sparse join", "Array(2 ** 32 - 2).join('x')", EITHER),
+        case("optimised loop around builtins", "let x; for (;;) { x = new Array(100).fill(1) }", TIMEOUT),
         case("sort that the engine does not interrupt", "const a = []; a.length = 2 ** 32 - 1; a.sort()", EITHER),
         case("sparse fill", "Array(2 ** 32 - 2).fill(0)", EITHER),
         case("huge string", "'x'.repeat(2 ** 29 - 24).split('')", EITHER),
@@ -191,6 +193,25 @@ async fn an_abort_ends_a_wait_for_a_tool_and_cancels_the_call_first() {
     assert!(cancelled.recv().await.unwrap() <= ended);
     assert_eq!(outcome.result.map_err(|error| error.kind), Err(Interrupt));
     bench.assert_works().await;
+}
+
+async fn an_abort_before_the_block_begins_ends_it_and_harms_nothing() {
+    let bench = Bench::new(TestHost::default(), tight_limits());
+    for warm in [false, true] {
+        if warm {
+            bench.assert_works().await;
+        }
+        let cancel = CancellationToken::new();
+        let running = bench.capsule.run(bench.block("for (;;) {}"), cancel.clone());
+        let abort = async {
+            bench.host.until(|host| host.event_kinds().last() == Some(&"capsule:block:start")).await;
+            cancel.cancel();
+        };
+        let (outcome, ()) = tokio::join!(running, abort);
+        assert_eq!(outcome.result.map_err(|error| error.kind), Err(Interrupt));
+    }
+    bench.assert_works().await;
+    assert!(!bench.host.event_kinds().contains(&"capsule:crash"));
 }
 
 async fn the_signal_aborts_before_the_block_is_ended() {
