@@ -2,9 +2,11 @@
 
 mod agent_folder;
 mod blocks;
+mod continuous;
 mod contract;
 mod crash;
 mod disk;
+mod errors;
 mod interrupt;
 mod log;
 mod log_commands;
