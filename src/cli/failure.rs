@@ -47,7 +47,9 @@ struct Place {
 
 impl Failure {
     pub(super) fn new(exit: Exit, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { exit, code: code.into(), message: message.into(), at: None, traceback: Vec::new(), hint: None }
+        let code = code.into();
+        let message = without_code(message.into(), &code);
+        Self { exit, code, message, at: None, traceback: Vec::new(), hint: None }
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -99,11 +101,7 @@ impl Failure {
 
     fn print_text(&self) -> io::Result<()> {
         let mut err = anstream::stderr().lock();
-        let code = if self.message.starts_with(&self.code) || self.code.is_empty() {
-            String::new()
-        } else {
-            format!("{}: ", self.code)
-        };
+        let code = if self.code.is_empty() { String::new() } else { format!("{}: ", self.code) };
         let paint = |style: Style, text: &str| format!("{style}{text}{style:#}");
         writeln!(err, "{} {code}{}", paint(RED.bold(), "error:"), self.message)?;
         if let Some(at) = &self.at {
@@ -120,6 +118,15 @@ impl Failure {
             writeln!(err, "  {} {hint}", paint(BOLD, "hint:"))?;
         }
         Ok(())
+    }
+}
+
+/// The message without the code that it may begin with, spelled as a code (`NOT_FOUND: `) or as a class (`NotFound: `).
+fn without_code(message: String, code: &str) -> String {
+    let same = |first: &str| first.eq_ignore_ascii_case(&code.replace('_', "")) || first == code;
+    match message.split_once(": ") {
+        Some((first, rest)) if !code.is_empty() && same(first) => rest.to_owned(),
+        _ => message,
     }
 }
 
@@ -202,6 +209,25 @@ impl From<CloseError> for Failure {
         match error {
             CloseError::Log(error) => error.into(),
             CloseError::Cognet(error) => Self::cognet(Exit::Failed, *error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_code;
+
+    #[test]
+    fn a_code_is_told_once_however_the_message_spells_it() {
+        for (message, code, told) in [
+            ("POLICY_DENIED: no", "POLICY_DENIED", "no"),
+            ("PolicyDenied: no", "POLICY_DENIED", "no"),
+            ("timeout: late", "timeout", "late"),
+            ("TypeError: x: y", "exception", "TypeError: x: y"),
+            ("no colon", "", "no colon"),
+            (": x", "", ": x"),
+        ] {
+            assert_eq!(without_code(message.to_owned(), code), told);
         }
     }
 }

@@ -33,11 +33,13 @@ impl Recorder {
 
     /// Returns once the event is in the log.
     pub(crate) async fn commit(&self, kind: &str, data: Value) -> Result<Arc<Envelope>, LogError> {
+        narrate(kind, &data);
         self.log.commit(self.event(kind, data)).await
     }
 
     /// Queues telemetry; a failed write reaches nobody.
     pub(crate) fn emit(&self, kind: &str, data: Value) {
+        narrate(kind, &data);
         self.log.emit(self.event(kind, data));
     }
 
@@ -52,6 +54,7 @@ impl Recorder {
 
 impl Telemetry for Recorder {
     fn record(&self, kind: &'static str, data: Value, span: &str) {
+        narrate(kind, &data);
         let record = |data| self.log.emit(self.event(kind, data).span(span));
         if kind != ENGINE_INPUT {
             record(data);
@@ -71,6 +74,18 @@ impl SessionFacts for Recorder {
 
     fn last_stimulus(&self) -> Option<String> {
         content_of_newest(&self.log, "stimulus:text")
+    }
+}
+
+/// Diagnostics: the milestones at `info`, the whole of it at `debug`.
+fn narrate(kind: &str, data: &Value) {
+    const MILESTONES: [&str; 6] =
+        ["kernel:run:", "kernel:engine:", "cognet:load:", "capsule:boot", "capsule:crash", "capsule:policy:"];
+    let milestone = MILESTONES.iter().any(|family| kind.starts_with(family)) && kind != "kernel:engine:input";
+    if milestone {
+        tracing::info!("{kind} {data}");
+    } else {
+        tracing::debug!("{kind} {data}");
     }
 }
 

@@ -106,7 +106,7 @@ struct Run {
 }
 
 impl Incarnation {
-    /// Starts a child and waits until it can serve. `on_end` is called when it has died without being asked to.
+    /// Starts a child and waits until it can serve. `on_death` is called when it has died without being asked to.
     pub async fn start(
         number: u64,
         launch: &Launch,
@@ -155,10 +155,10 @@ impl Incarnation {
             let lost = attended.lose_all();
             let exit = (&mut exit).await.unwrap_or(Exit { signal: None, status: None, stderr: String::new() });
             if attended.leaving.load(Relaxed) {
-                attended.event("capsule:exit", &[]);
+                attended.report_exit("capsule:exit", &exit, None);
             } else {
-                attended.report_crash(&exit, violation);
                 on_death();
+                attended.report_exit("capsule:crash", &exit, violation);
             }
             for (settle, lost) in lost {
                 let _ = settle.send(Err(lost));
@@ -296,8 +296,7 @@ impl Incarnation {
         if run.calls_made > self.limits.max_tool_calls {
             return Err(Violation::Turn("more tool calls than the limit"));
         }
-        let known =
-            |space: &Namespace| space.name == call.namespace && space.members.iter().any(|name| *name == call.function);
+        let known = |space: &Namespace| space.name == call.namespace && space.members.contains(&call.function);
         if !run.namespaces.iter().any(known) {
             return Err(Violation::Turn("a call of a tool that is not in the block's scope"));
         }
@@ -354,7 +353,7 @@ impl Incarnation {
         lost.collect()
     }
 
-    fn report_crash(&self, exit: &Exit, violation: Option<Violation>) {
+    fn report_exit(&self, kind: &'static str, exit: &Exit, violation: Option<Violation>) {
         let mut data = Vec::new();
         if let Some(signal) = exit.signal {
             data.push(("signal", signal.into()));
@@ -368,7 +367,7 @@ impl Incarnation {
         if let Some(violation) = violation {
             data.push(("reason", violation.to_string().into()));
         }
-        self.event("capsule:crash", &data);
+        self.event(kind, &data);
     }
 
     fn event(&self, kind: &'static str, data: &[(&str, Value)]) {

@@ -151,9 +151,15 @@ fn op_axon_nearest(#[string] name: String, #[string] candidates: String) -> Opti
 fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     /// Shorter names are the beginning of too many others.
     const MIN_PREFIX: usize = 3;
+    /// Comparing takes time with the product of the lengths.
+    const MAX_NAME: usize = 100;
+    if name.len() > MAX_NAME {
+        return None;
+    }
     let name = name.to_lowercase();
     let is_prefix = |of: &str, prefix: &str| prefix.len() >= MIN_PREFIX && of.starts_with(prefix);
     candidates
+        .filter(|candidate| candidate.len() <= MAX_NAME)
         .filter_map(|candidate| {
             let lower = candidate.to_lowercase();
             let distance = strsim::osa_distance(&name, &lower);
