@@ -239,6 +239,7 @@ pub struct Entry {
     #[serde(rename = "type")]
     pub kind: String,
     pub time: EntryTime,
+    #[serde(default)]
     pub data: Value,
 }
 
