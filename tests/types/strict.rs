@@ -66,7 +66,7 @@ fn every_cognet_of_the_repository_passes_strict() {
     for folder in ["cognets", "examples", "src/cli/new_agent"] {
         scripts(&root.join(folder), &mut found);
     }
-    assert!(found.len() >= 7, "{found:?}");
+    assert!(found.len() >= 12, "{found:?}");
     let mut faults = Vec::new();
     for path in found {
         let source = fs::read_to_string(&path).expect("a script");

@@ -44,8 +44,8 @@ local function solve(task: string, signal: Signal)
 			local result = kernel.run(code, { signal = signal })
 			return say(if result.ok then tostring(result.value) else result.error.message)
 		end
-		table.insert(messages, { role = "assistant", content = code })
-		table.insert(messages, { role = "user", content = `The reviewer says: {verdict}` })
+		messages[#messages + 1] = { role = "assistant", content = code }
+		messages[#messages + 1] = { role = "user", content = `The reviewer says: {verdict}` }
 	end
 	say(`I gave up after {MAX_DRAFTS} drafts; nothing was run.`)
 end

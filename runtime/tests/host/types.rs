@@ -12,8 +12,9 @@ fn file(name: &str) -> &'static str {
 fn fields(text: &str) -> Vec<String> {
     let own = text.split("\n\n").next().unwrap_or_default();
     let code: String = own.lines().map(|line| line.split("--").next().unwrap_or_default()).collect();
+    let outside_quotes: String = code.split('"').step_by(2).collect();
     let (mut depth, mut name, mut names) = (0, String::new(), Vec::new());
-    for c in code.chars() {
+    for c in outside_quotes.chars() {
         match c {
             '{' | '(' => depth += 1,
             '}' | ')' => depth -= 1,

@@ -114,7 +114,7 @@ impl Provider for ScriptProvider {
 
     fn open(&self, call: ModelCall) -> BoxFuture<'_, Result<Box<dyn ModelStream>, Fault>> {
         Box::pin(async move {
-            let ScriptCall { answer, delay_ms } =
+            let ScriptCall { answer, delay_ms, .. } =
                 self.next_call(&call.model).map_err(|fault| fault.model(&call.model))?;
             let delay = Duration::from_millis(*delay_ms);
             match answer {
