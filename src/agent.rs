@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -12,6 +12,7 @@ use crate::{
     cognets::{self, CognetLookupError, Found},
     config::{self, Config, ConfigError, EngineConfig, PolicyConfig},
     engine::{Engine, EngineConfigError, EngineSpec, SessionFacts, Timeouts},
+    files,
     policy::{self, Policy, PolicyError, PolicyRules},
 };
 
@@ -91,7 +92,7 @@ impl Agent {
     /// The user's identity text, `""` without `boot.md`.
     pub fn base(&self) -> Result<String, AgentError> {
         let path = self.dir.join("boot.md");
-        match fs::read_to_string(&path) {
+        match files::read_text(&path) {
             Ok(text) => Ok(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
             Err(source) => Err(AgentError::Unreadable { path, source }),
@@ -117,6 +118,31 @@ impl Agent {
             Err(EngineConfigError::NotConfigured) => Ok(None),
             // A brain that never asks a model runs without the key.
             Err(error @ EngineConfigError::MissingKey { .. }) => Ok(Some(Engine::unavailable(&error))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What the engine is called, once it is known that it can be made. A missing key is told, too.
+    pub(crate) fn engine_name(&self, asked: Option<&str>) -> Result<Option<String>, AgentError> {
+        struct NoFacts;
+        impl SessionFacts for NoFacts {
+            fn last_result(&self) -> Option<String> {
+                None
+            }
+            fn last_stimulus(&self) -> Option<String> {
+                None
+            }
+        }
+        let mut spec = engine_spec(&self.config.engine);
+        if let Some(asked) = asked {
+            spec.override_with(asked)?;
+        }
+        match Engine::from_spec(spec, &self.dir, &|name| self.variable(name), Arc::new(NoFacts)) {
+            Ok(engine) => {
+                let (provider, model) = engine.describe();
+                Ok(Some(format!("{provider}, model {model}")))
+            }
+            Err(EngineConfigError::NotConfigured) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

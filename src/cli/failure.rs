@@ -9,7 +9,7 @@ use anstyle::Style;
 use axon_runtime::{CognetError, VerbError};
 use serde_json::json;
 
-use super::console::{BOLD, CYAN, RED};
+use super::console::{BOLD, CYAN, RED, harmless};
 use crate::{
     agent::AgentError,
     cognets::CognetLookupError,
@@ -50,16 +50,9 @@ struct Place {
 
 impl Failure {
     pub(super) fn new(exit: Exit, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            exit,
-            code: code.into(),
-            message: message.into(),
-            at: None,
-            traceback: Vec::new(),
-            phase: None,
-            tick: None,
-            hint: None,
-        }
+        let code = code.into();
+        let message = without_code(message.into(), &code);
+        Self { exit, code, message, at: None, traceback: Vec::new(), phase: None, tick: None, hint: None }
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -88,7 +81,7 @@ impl Failure {
     /// Prints the failure; with `--json` one object on standard output, else text on standard error.
     pub(super) fn report(&self, as_json: bool) -> ExitCode {
         // Nobody is left to tell when these streams are gone.
-        let _ = if as_json { self.print_json() } else { self.print_text() };
+        let _ = if as_json { self.print_json().or_else(|_| self.print_text()) } else { self.print_text() };
         ExitCode::from(self.exit as u8)
     }
 
@@ -118,22 +111,18 @@ impl Failure {
 
     fn print_text(&self) -> io::Result<()> {
         let mut err = anstream::stderr().lock();
-        let code = if self.message.starts_with(&self.code) || self.code.is_empty() {
-            String::new()
-        } else {
-            format!("{}: ", self.code)
-        };
+        let code = if self.code.is_empty() { String::new() } else { format!("{}: ", self.code) };
         let paint = |style: Style, text: &str| format!("{style}{text}{style:#}");
-        writeln!(err, "{} {code}{}", paint(RED.bold(), "error:"), self.message)?;
+        writeln!(err, "{} {code}{}", paint(RED.bold(), "error:"), harmless(&self.message))?;
         if let Some(at) = &self.at {
-            writeln!(err, "  {} {}:{}", paint(CYAN, "-->"), at.file, at.line)?;
+            writeln!(err, "  {} {}:{}", paint(CYAN, "-->"), harmless(&at.file).replace('\n', "␊"), at.line)?;
             if let Some(source) = &at.source {
                 let number = at.line.to_string();
-                writeln!(err, "  {} {}", paint(CYAN, &format!("{number} |")), source.trim_end())?;
+                writeln!(err, "  {} {}", paint(CYAN, &format!("{number} |")), harmless(source.trim_end()))?;
             }
         }
         for frame in self.callers() {
-            writeln!(err, "    at {frame}")?;
+            writeln!(err, "    at {}", harmless(frame))?;
         }
         match (&self.phase, self.tick) {
             (Some(phase), Some(tick)) => writeln!(err, "  in phase {phase:?} of tick {tick}")?,
@@ -145,6 +134,15 @@ impl Failure {
             writeln!(err, "  {} {hint}", paint(BOLD, "hint:"))?;
         }
         Ok(())
+    }
+}
+
+/// The message without the code that it may begin with, spelled as a code (`NOT_FOUND: `) or as a class (`NotFound: `).
+fn without_code(message: String, code: &str) -> String {
+    let same = |first: &str| first.eq_ignore_ascii_case(&code.replace('_', "")) || first == code;
+    match message.split_once(": ") {
+        Some((first, rest)) if !code.is_empty() && same(first) => rest.to_owned(),
+        _ => message,
     }
 }
 
@@ -180,7 +178,10 @@ impl From<io::Error> for Failure {
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         let exit = match error {
-            LogError::SessionId { .. } | LogError::Held { .. } | LogError::NotFound { .. } => Exit::Usage,
+            LogError::SessionId { .. }
+            | LogError::Held { .. }
+            | LogError::NotFound { .. }
+            | LogError::Corrupt { .. } => Exit::Usage,
             _ => Exit::Failed,
         };
         Self::new(exit, error.code(), error.to_string())
@@ -226,7 +227,7 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Agent(error) => error.into(),
-            OpenError::Log(error) => Self { exit: Exit::Usage, ..error.into() },
+            OpenError::Log(error) => error.into(),
             OpenError::Cognet(error) => Self::cognet(Exit::Usage, *error),
             OpenError::NoProgram(_) => Self::new(Exit::Usage, "NO_PROGRAM", error.to_string()),
         }
@@ -238,6 +239,25 @@ impl From<CloseError> for Failure {
         match error {
             CloseError::Log(error) => error.into(),
             CloseError::Cognet(error) => Self::cognet(Exit::Failed, *error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_code;
+
+    #[test]
+    fn a_code_is_told_once_however_the_message_spells_it() {
+        for (message, code, told) in [
+            ("POLICY_DENIED: no", "POLICY_DENIED", "no"),
+            ("PolicyDenied: no", "POLICY_DENIED", "no"),
+            ("timeout: late", "timeout", "late"),
+            ("TypeError: x: y", "exception", "TypeError: x: y"),
+            ("no colon", "", "no colon"),
+            (": x", "", ": x"),
+        ] {
+            assert_eq!(without_code(message.to_owned(), code), told);
         }
     }
 }

@@ -12,6 +12,7 @@ use super::{
     file::{MAX_LINE_BYTES, read_exact_at},
     scan::{self, Head},
 };
+use crate::files;
 
 /// How much of a file's beginning and end is read at first, in bytes.
 const GLANCE_BYTES: u64 = 64 * 1024;
@@ -41,7 +42,7 @@ pub fn session_path(dir: &Path, id: &SessionId) -> PathBuf {
     dir.join(format!("{id}.jsonl"))
 }
 
-/// All sessions in the folder `dir`, the newest last. A folder that is not there holds none.
+/// All sessions in the folder `dir`, the newest last. A folder that is not there holds none; folders in it are none.
 ///
 /// # Errors
 /// [`LogError::Io`].
@@ -54,10 +55,13 @@ pub fn list_sessions(dir: &Path) -> Result<Vec<SessionInfo>, LogError> {
     for name in names {
         let path = name.map_err(|cause| LogError::io("list", dir, cause))?.path();
         let id = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".jsonl"));
-        if let Some(Ok(id)) = id.map(SessionId::parse) {
+        if let Some(Ok(id)) = id.map(SessionId::parse)
+            && !path.is_dir()
+        {
             match glance(id, &path) {
                 Ok(session) => sessions.push(session),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // Gone meanwhile, or no file at all.
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {}
                 Err(cause) => return Err(LogError::io("read", &path, cause)),
             }
         }
@@ -79,7 +83,7 @@ impl SessionInfo {
 }
 
 fn glance(id: SessionId, path: &Path) -> io::Result<SessionInfo> {
-    let file = File::open(path)?;
+    let file = files::open_regular(path)?;
     let metadata = file.metadata()?;
     let bytes = metadata.len();
     let mut beginning = Vec::new();

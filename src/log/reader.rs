@@ -1,12 +1,12 @@
 //! Reading a session's file from its beginning, without a lock.
 
 use std::{
-    fs::File,
     io,
     path::{Path, PathBuf},
 };
 
 use super::{Envelope, LogError, file::Lines, is_entry_type, scan};
+use crate::files;
 
 /// A line of a session, checked but not parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,11 +47,22 @@ impl SessionReader {
     /// # Errors
     /// [`LogError::NotFound`], [`LogError::Io`].
     pub fn open(path: &Path) -> Result<Self, LogError> {
-        let file = File::open(path).map_err(|cause| match cause.kind() {
+        let file = files::open_regular(path).map_err(|cause| match cause.kind() {
             io::ErrorKind::NotFound => LogError::not_found(path),
             _ => LogError::io("open", path, cause),
         })?;
         Ok(Self { path: path.to_owned(), lines: Lines::new(file), unfinished_bytes: 0 })
+    }
+
+    /// Begins with the first line that starts within the last `bytes` of the file. Returns also whether that is the
+    /// file's first line: if not, line numbers count from where it began.
+    ///
+    /// # Errors
+    /// As [`SessionReader::open`].
+    pub fn open_near_end(path: &Path, bytes: u64) -> Result<(Self, bool), LogError> {
+        let mut reader = Self::open(path)?;
+        let is_whole = reader.lines.skip_to_last(bytes).map_err(|cause| LogError::io("read", path, cause))?;
+        Ok((reader, is_whole))
     }
 
     /// The size of an unfinished last line, once the end was reached.

@@ -100,6 +100,7 @@ fn serve_channel() -> io::Result<()> {
     let mut channel = take_channel()?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     set_engine_flags();
+    oom::install_fatal_error_handler();
     JsRuntime::init_platform(None);
     let Some(ToHost::Limits(limits)) = next_message(&mut channel)? else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel did not begin with the limits"));
