@@ -9,6 +9,7 @@ mod crash;
 mod disk;
 mod documents;
 mod errors;
+mod fidelity;
 mod interrupt;
 mod log;
 mod log_commands;
