@@ -93,13 +93,22 @@ Exit codes: 0 done, 1 the wake failed, 2 usage, configuration or loading, 130 in
         /// The words of the stimulus; standard input when there are none
         text: Vec<String>,
     },
-    /// Talk with the agent, a line at a time
+    /// Talk with the agent
     #[command(after_help = "\
 Example:
   axon chat --cognet @axon/repl
 
-Each line is a stimulus. Ctrl-C interrupts a wake, a second one leaves; /exit or Ctrl-D ends.")]
+Ctrl-C interrupts a wake, a second one leaves; /exit or Ctrl-D ends; /help says what else there is.
+Where the input is no terminal, each line is a stimulus.")]
     Chat,
+    /// Talk with the agent while its files are written: what is saved is loaded at once
+    #[command(after_help = "\
+Examples:
+  axon dev
+  axon dev --headless --json < stimuli.txt
+
+Cognets, boot.md, axon.toml and .env are watched. What does not load changes nothing: the old cognet goes on.")]
+    Dev(Dev),
     /// Run TypeScript blocks in the capsule under the agent's policy
     #[command(after_help = "\
 Examples:
@@ -121,6 +130,16 @@ Examples:
         #[command(subcommand)]
         command: LogCommand,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Dev {
+    /// Each line of standard input is a stimulus; no prompt, no editing
+    #[arg(long)]
+    pub(super) headless: bool,
+    /// End a wake that runs when another cognet is ready, in place of waiting for it
+    #[arg(long)]
+    pub(super) interrupt: bool,
 }
 
 #[derive(Debug, clap::Args)]

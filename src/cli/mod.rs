@@ -54,6 +54,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Clone { cognet, name } => clone::clone(&common, &cognet, name.as_deref()),
         Command::Run { text } => run::run(&common, text).await,
         Command::Chat => chat::chat(&common).await,
+        Command::Dev(dev) => chat::dev(&common, &dev).await,
         Command::Exec(exec) => exec::exec(&common, exec).await,
         Command::Scope { dts } => scope::scope(&common, dts),
         Command::Prepare => prepare::prepare(&common).await,

@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal, Read};
 
+use axon_runtime::Mode;
+
 use super::{
     args::Common,
     failure::{Exit, Failure},
@@ -21,7 +23,8 @@ pub(super) async fn run(common: &Common, words: Vec<String>) -> Result<(), Failu
     let interrupts = Interrupts::listen()?;
     let abort = interrupts.guard();
     let mut session = open(common, &agent).await?;
-    if !session.wakes_on("stimulus:text") {
+    // One beat is as good as another for a continuous cognet: the wake is its first.
+    if session.mode() == Mode::Invocation && !session.wakes_on("stimulus:text") {
         let name = session.cognet().to_owned();
         session.close().await?;
         let message = format!("the cognet {name} does not wake on stimulus:text, so there is nothing to run");
@@ -53,8 +56,14 @@ pub(super) fn judge(outcome: WakeOutcome) -> Result<(), Failure> {
 
 /// Opens the session that the flags ask for.
 pub(super) async fn open(common: &Common, agent: &Agent) -> Result<Session, Failure> {
+    let session = chosen_session(common, agent)?;
+    open_as(common, agent, session).await
+}
+
+/// The same under a name of its own.
+pub(super) async fn open_as(common: &Common, agent: &Agent, session: Option<SessionId>) -> Result<Session, Failure> {
     let options = SessionOptions {
-        session: chosen_session(common, agent)?,
+        session,
         cognet: common.cognet.clone(),
         engine: common.engine.clone(),
         approver: std::sync::Arc::new(Unattended),

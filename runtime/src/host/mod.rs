@@ -142,7 +142,7 @@ impl Host {
     }
 
     fn cpu_message(&self) -> String {
-        format!("the cognet used more than {} ms of CPU between two waits", self.limits.cpu.as_millis())
+        format!("the cognet used more than {} ms of CPU between two waits", self.meter.cpu_limit().as_millis())
     }
 
     fn memory_message(&self) -> String {
