@@ -102,7 +102,7 @@ impl Workbench {
     /// Opens the log and makes ready what blocks need. No process is started yet.
     pub fn open(agent: &Agent, session: Option<SessionId>, approver: Arc<dyn Approver>) -> Result<Self, OpenError> {
         let policy = agent.policy()?;
-        let id = session.unwrap_or_else(SessionId::new);
+        let id = session.unwrap_or_default();
         let (log, _) = SessionLog::open(&agent.sessions_dir(), id, agent.name(), agent.config().session.fsync)?;
         // Opening has written one line.
         let opened_after = log.last_seq().and_then(|opening| opening.checked_sub(1));

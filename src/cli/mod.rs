@@ -13,7 +13,7 @@ mod new;
 mod prepare;
 mod run;
 mod scope;
-mod timeline;
+mod types;
 
 use std::process::ExitCode;
 

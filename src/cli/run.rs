@@ -93,13 +93,19 @@ fn stimulus(words: Vec<String>) -> Result<String, Failure> {
     if !words.is_empty() {
         return Ok(words.join(" "));
     }
+    let nothing = || {
+        Failure::new(Exit::Usage, "USAGE", "there is no text to run")
+            .hint("give the words, `axon run \"hello\"`, or pipe a text in")
+    };
     if io::stdin().is_terminal() {
-        return Err(Failure::new(Exit::Usage, "USAGE", "there is no text to run")
-            .hint("give the words, `axon run \"hello\"`, or pipe a text in"));
+        return Err(nothing());
     }
     let mut bytes = Vec::new();
     io::stdin().read_to_end(&mut bytes)?;
     let text = String::from_utf8(bytes)
         .map_err(|error| Failure::new(Exit::Usage, "USAGE", format!("standard input is not UTF-8: {error}")))?;
+    if text.trim().is_empty() {
+        return Err(nothing());
+    }
     Ok(text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text)).unwrap_or(&text).to_owned())
 }

@@ -20,12 +20,20 @@ const MAX_DEPTH: usize = 16;
 /// How many files and folders are looked at; more make the agent folder something else than one.
 const MAX_FILES: usize = 10_000;
 
-/// The contents of the watched files at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The contents of the watched files at one moment. Two are equal when all the files are.
+#[derive(Clone, Debug, Default)]
 pub struct Survey {
     files: BTreeMap<String, Fingerprint>,
     folders: BTreeSet<PathBuf>,
 }
+
+impl PartialEq for Survey {
+    fn eq(&self, other: &Self) -> bool {
+        self.files == other.files
+    }
+}
+
+impl Eq for Survey {}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fingerprint {

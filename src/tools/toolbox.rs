@@ -8,17 +8,19 @@ use std::{
 
 use axon_capsule::{Datum, Namespace, ToolCall, ToolError};
 use axon_runtime::Scope;
+use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     ToolObserver,
     args::{Args, nearest, quote},
     fault::{Failure, Fault, FaultKind},
+    http::Client,
     journal::{Journal, label},
-    limits::{MAX_LOGGED_CHARS, STOP_GRACE, TOOL_TIME},
+    limits::{MAX_LOGGED_CHARS, MAX_TOOL_TIME, STOP_GRACE, TOOL_TIME},
     scope,
     stop::Stop,
-    table::{self, Context, Effect, Member},
+    table::{self, Caller, Context, Effect, Member, Need, Run},
 };
 use crate::policy::{Approval, ApprovalRequest, Approver, Denied, Guard, Policy, Refusal, Rule};
 
@@ -31,6 +33,7 @@ pub struct Toolbox {
 
 struct Shared {
     granted: RwLock<Arc<Granted>>,
+    http: Arc<Client>,
     approver: Arc<dyn Approver>,
     /// One question at a time, so that an answer for the session holds for those who wait.
     asking: tokio::sync::Mutex<()>,
@@ -42,7 +45,7 @@ struct Shared {
 
 /// What policy grants, decided once. A call keeps to what held when it began.
 struct Granted {
-    policy: Policy,
+    policy: Arc<Policy>,
     scope: Scope,
     namespaces: Arc<[Namespace]>,
 }
@@ -51,7 +54,7 @@ impl Granted {
     fn new(policy: Policy) -> Self {
         let scope = scope::scope(&policy);
         let namespaces = scope::namespaces(&policy).into();
-        Self { policy, scope, namespaces }
+        Self { policy: Arc::new(policy), scope, namespaces }
     }
 }
 
@@ -59,6 +62,7 @@ impl Toolbox {
     pub fn new(policy: Policy, approver: Arc<dyn Approver>) -> Self {
         let shared = Shared {
             granted: RwLock::new(Arc::new(Granted::new(policy))),
+            http: Arc::default(),
             approver,
             asking: tokio::sync::Mutex::default(),
             approved: Mutex::default(),
@@ -74,14 +78,6 @@ impl Toolbox {
         self
     }
 
-    /// Puts another policy in place: it holds from the next call on, also for a block that runs. What a person approved
-    /// for the session was approved under the one before, and is asked again.
-    pub fn replace_policy(&self, policy: Policy) {
-        let granted = Arc::new(Granted::new(policy));
-        *self.shared.granted.write().unwrap_or_else(PoisonError::into_inner) = granted;
-        self.shared.approved.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
     /// What blocks can call: what policy denies outright is not in it.
     pub fn scope(&self) -> Scope {
         self.granted().scope.clone()
@@ -90,6 +86,14 @@ impl Toolbox {
     /// The same membership for the capsule.
     pub fn namespaces(&self) -> Arc<[Namespace]> {
         self.granted().namespaces.clone()
+    }
+
+    /// Puts another policy in place: it holds from the next call on, also for a block that runs. What a person approved
+    /// for the session was approved under the one before, and is asked again.
+    pub fn replace_policy(&self, policy: Policy) {
+        let granted = Arc::new(Granted::new(policy));
+        *self.shared.granted.write().unwrap_or_else(PoisonError::into_inner) = granted;
+        self.shared.approved.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn granted(&self) -> Arc<Granted> {
@@ -113,14 +117,14 @@ impl Toolbox {
         };
         let label = label(member, &call);
         let journal = Journal { call: &call, label: &label, observer };
-        let granted = self.granted();
-        let admitted = self.judge(&granted.policy, member, &journal, &cancel).await;
+        let policy = self.granted().policy.clone();
+        let admitted = self.judge(&policy, member, &journal, &cancel).await;
         if let Err(failure) = admitted {
             return Err(journal.failure(failure, FaultKind::Cancelled.because("cancelled")));
         }
 
         let running = journal.start();
-        let result = self.perform(granted, member, &journal, &cancel).await;
+        let result = self.perform(policy, member, &journal, &cancel).await;
         running.end(result.as_ref().err());
         result
     }
@@ -196,7 +200,7 @@ impl Toolbox {
 
     async fn perform(
         &self,
-        granted: Arc<Granted>,
+        policy: Arc<Policy>,
         member: &'static Member,
         journal: &Journal<'_>,
         cancel: &CancellationToken,
@@ -210,15 +214,33 @@ impl Toolbox {
         let args = journal.call.args.clone();
         let shared = self.shared.clone();
         let stop = Stop::new(token.clone());
-        let mut task = tokio::task::spawn_blocking(move || {
-            stop.check()?;
-            let args = Args::new(args, member.arity)?;
-            (member.run)(&Context { policy: &granted.policy, stop: &stop, turn: &shared.turn }, args)
-        });
+        let (mut task, time) = match member.run {
+            Run::Blocking(run) => {
+                let task = tokio::task::spawn_blocking(move || {
+                    stop.check()?;
+                    let args = Args::new(args, member.arity)?;
+                    run(&Context { policy: &policy, stop: &stop, turn: &shared.turn }, args)
+                });
+                (task, self.time)
+            }
+            Run::Waiting(run) => {
+                let caller = Caller { policy, http: shared.http.clone(), time: self.time, stop: token.clone() };
+                let task = tokio::spawn(async move {
+                    let stopped = caller.stop.clone();
+                    let args = Args::new(args, member.arity)?;
+                    tokio::select! {
+                        answer = run(caller, args) => answer,
+                        () = stopped.cancelled() => Err(Failure::Stopped),
+                    }
+                });
+                (task, MAX_TOOL_TIME + STOP_GRACE)
+            }
+            Run::Front => return Err(self.unknown(journal.call).to_error(journal.label)),
+        };
         let (answer, stopped) = tokio::select! {
             answer = &mut task => (Some(answer), FaultKind::Cancelled),
             () = cancel.cancelled() => (None, FaultKind::Cancelled),
-            () = tokio::time::sleep(self.time) => (None, FaultKind::TimedOut),
+            () = tokio::time::sleep(time) => (None, FaultKind::TimedOut),
         };
         token.cancel();
         // A call that was just finishing says so: what it did is done.
@@ -256,18 +278,42 @@ impl Toolbox {
     }
 }
 
+/// The first argument, where it is text.
+fn subject(call: &ToolCall) -> Option<&str> {
+    match call.args.first() {
+        Some(Datum::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
 /// The rules that admit the paths of a call, by their text alone.
 fn admit(policy: &Policy, member: &Member, call: &ToolCall) -> Result<Vec<String>, Denied> {
     let guard = Guard::new(policy);
     let mut admitted = Vec::new();
     // Which of them it was has to be said then.
-    let two_paths = member.needs.iter().any(|need| need.path.is_some_and(|index| index > 0));
+    let two_paths = member.needs.iter().any(|need| matches!(need, Need::Path { path: Some(1..), .. }));
     for need in member.needs {
-        let Some(Datum::String(path)) = need.path.and_then(|index| call.args.get(index)) else {
-            guard.granted(need.access)?;
+        let (access, path) = match *need {
+            Need::Path { access, path } => (access, path),
+            Need::Net => {
+                // What is no URL at all is told by the tool itself.
+                if let Some(url) = subject(call).and_then(|url| Url::parse(url).ok()) {
+                    admitted.push(policy.hosts().admit(&url)?.rule);
+                }
+                continue;
+            }
+            Need::Program => {
+                if let Some(program) = subject(call) {
+                    admitted.push(policy.programs().find(program)?.rule());
+                }
+                continue;
+            }
+        };
+        let Some(Datum::String(path)) = path.and_then(|index| call.args.get(index)) else {
+            guard.granted(access)?;
             continue;
         };
-        match guard.admits(need.access, path) {
+        match guard.admits(access, path) {
             Ok(rule) => admitted.push(rule),
             Err(Refusal::Denied(denied)) if two_paths => {
                 let detail = format!("{} is {}", quote(path, MAX_LOGGED_CHARS), denied.detail);

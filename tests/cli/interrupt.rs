@@ -1,11 +1,12 @@
 //! Ctrl-C: a wake ends as interrupted, soon, and the next one works.
 
 use std::{
+    os::unix::process::CommandExt,
     process::Stdio,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::support::{Agent, finish, of_kind, read_log, until};
 
@@ -19,16 +20,20 @@ pub fn signal(pid: u32, signal: Signal) {
 
 /// Starts `args`, waits until `begun` is in the log, interrupts, and checks how the wake ended.
 fn interrupted(agent: &Agent, args: &[&str], begun: &str) {
-    let child = agent.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
+    // As a terminal does it: the signal goes to the whole foreground group.
+    let mut command = agent.command(args);
+    let child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
     until(begun, || {
         let log = read_log(agent.sessions().first()?);
         (!of_kind(&log, begun).is_empty()).then_some(())
     });
     let at = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis()).expect("ms");
-    signal(child.id(), Signal::INT);
+    let group = Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("a pid");
+    kill_process_group(group, Signal::INT).expect("the group is ours");
     let ran = finish(child);
     assert_eq!(ran.code, Some(130), "{ran:?}");
     let log = agent.log();
+    assert!(of_kind(&log, "capsule:crash").is_empty(), "Ctrl-C is not the capsule's: {begun}");
     let ended = of_kind(&log, "kernel:run:interrupted");
     assert_eq!(ended.len(), 1, "{begun}");
     let took = ended[0]["time"]["ms"].as_u64().expect("a time").saturating_sub(at);

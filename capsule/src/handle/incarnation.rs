@@ -99,14 +99,20 @@ struct Run {
     namespaces: Arc<[Namespace]>,
     settle: oneshot::Sender<Settlement>,
     clock: Arc<RunClock>,
-    /// Calls in flight, with what their arguments hold in bytes.
-    calls: HashMap<CallId, usize>,
+    calls: HashMap<CallId, InFlight>,
     calls_made: usize,
     cancel: CancellationToken,
 }
 
+/// A call in flight.
+struct InFlight {
+    /// What its arguments hold, in bytes.
+    size: usize,
+    cancel: CancellationToken,
+}
+
 impl Incarnation {
-    /// Starts a child and waits until it can serve. `on_end` is called when it has died without being asked to.
+    /// Starts a child and waits until it can serve. `on_death` is called when it has died without being asked to.
     pub async fn start(
         number: u64,
         launch: &Launch,
@@ -155,10 +161,10 @@ impl Incarnation {
             let lost = attended.lose_all();
             let exit = (&mut exit).await.unwrap_or(Exit { signal: None, status: None, stderr: String::new() });
             if attended.leaving.load(Relaxed) {
-                attended.event("capsule:exit", &[]);
+                attended.report_exit("capsule:exit", &exit, None);
             } else {
-                attended.report_crash(&exit, violation);
                 on_death();
+                attended.report_exit("capsule:crash", &exit, violation);
             }
             for (settle, lost) in lost {
                 let _ = settle.send(Err(lost));
@@ -261,6 +267,11 @@ impl Incarnation {
                 ToKernel::ToolCall { run, call, namespace, function, args } => {
                     self.call_tool((run, call), size, ToolCall { block: String::new(), namespace, function, args })?;
                 }
+                ToKernel::CancelCall { run, call } => {
+                    if let Some(call) = self.runs().live.get(&run).and_then(|run| run.calls.get(&call)) {
+                        call.cancel.cancel();
+                    }
+                }
                 ToKernel::Done(report) => self.settle(report)?,
                 ToKernel::Retire => {
                     self.retired.store(true, Relaxed);
@@ -296,12 +307,11 @@ impl Incarnation {
         if run.calls_made > self.limits.max_tool_calls {
             return Err(Violation::Turn("more tool calls than the limit"));
         }
-        let known =
-            |space: &Namespace| space.name == call.namespace && space.members.iter().any(|name| *name == call.function);
+        let known = |space: &Namespace| space.name == call.namespace && space.members.contains(&call.function);
         if !run.namespaces.iter().any(known) {
             return Err(Violation::Turn("a call of a tool that is not in the block's scope"));
         }
-        let in_flight: usize = run.calls.values().sum();
+        let in_flight: usize = run.calls.values().map(|call| call.size).sum();
         if in_flight + size > MAX_ARGUMENTS_IN_FLIGHT_BYTES {
             let _ = self.outgoing.send(ToHost::ToolResult {
                 run: run_id,
@@ -310,11 +320,11 @@ impl Incarnation {
             });
             return Ok(());
         }
-        if run.calls.insert(call_id, size).is_some() {
+        let token = run.cancel.child_token();
+        if run.calls.insert(call_id, InFlight { size, cancel: token.clone() }).is_some() {
             return Err(Violation::Turn("two tool calls with one number"));
         }
         run.clock.pause(Instant::now());
-        let token = run.cancel.child_token();
         let call = ToolCall { block: run.block.clone(), ..call };
         drop(runs);
         let this = Arc::clone(self);
@@ -354,7 +364,7 @@ impl Incarnation {
         lost.collect()
     }
 
-    fn report_crash(&self, exit: &Exit, violation: Option<Violation>) {
+    fn report_exit(&self, kind: &'static str, exit: &Exit, violation: Option<Violation>) {
         let mut data = Vec::new();
         if let Some(signal) = exit.signal {
             data.push(("signal", signal.into()));
@@ -368,7 +378,7 @@ impl Incarnation {
         if let Some(violation) = violation {
             data.push(("reason", violation.to_string().into()));
         }
-        self.event("capsule:crash", &data);
+        self.event(kind, &data);
     }
 
     fn event(&self, kind: &'static str, data: &[(&str, Value)]) {

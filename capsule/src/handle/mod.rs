@@ -149,6 +149,7 @@ impl Capsule {
             let ended = match wait(&incarnation, run, settled, &clock, cancel, &shared.limits).await {
                 Waited::Settled(Ok(report)) => Ended::from_report(report, &incarnation),
                 Waited::Settled(Err(Lost::BeforeStart)) => continue,
+                Waited::NeverBegan => Ended::failed(stopped(StopReason::Interrupt, &shared.limits)),
                 Waited::Settled(Err(Lost::Running)) => {
                     Ended::failed(crashed("the capsule's process died while the block ran"))
                 }
@@ -179,6 +180,8 @@ impl Drop for RunGuard<'_> {
 
 enum Waited {
     Settled(Settlement),
+    /// Cancelled before it had an isolate.
+    NeverBegan,
     Overdue(Overdue),
 }
 
@@ -200,6 +203,9 @@ async fn wait(
             biased;
             settlement = &mut settled => return Waited::Settled(settlement.unwrap_or(Err(Lost::Running))),
             () = cancel.cancelled(), if !cancelled => {
+                if clock.started().is_none() {
+                    return Waited::NeverBegan;
+                }
                 cancelled = true;
                 clock.interrupt(Instant::now());
                 incarnation.cancel(run);

@@ -5,7 +5,10 @@ use std::{
     io::{self, Read},
     os::{
         fd::OwnedFd,
-        unix::{net::UnixStream, process::ExitStatusExt},
+        unix::{
+            net::UnixStream,
+            process::{CommandExt, ExitStatusExt},
+        },
     },
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
@@ -45,6 +48,8 @@ pub async fn spawn(launch: &Launch) -> io::Result<(Process, UnixStream, oneshot:
     let mut command = Command::new(&launch.program);
     command
         .args(&launch.args)
+        // A Ctrl-C at the terminal is for the kernel, which ends the blocks in its own way.
+        .process_group(0)
         .env_clear()
         // A block's dates are in the user's time zone.
         .envs(std::env::var_os("TZ").map(|zone| ("TZ", zone)))

@@ -100,3 +100,45 @@ impl RunClock {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits { timeout: Duration::from_secs(10), total_timeout: Duration::from_secs(100), ..Limits::default() }
+    }
+
+    #[test]
+    fn waiting_for_tools_counts_towards_total_time_only() {
+        let clock = RunClock::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        clock.start(start);
+        clock.pause(at(5));
+        assert!(clock.check(at(90), &limits()).is_ok());
+        assert_eq!(clock.check(at(101), &limits()), Err(Overdue::TotalTime));
+        clock.resume(at(60));
+        assert!(clock.check(at(65), &limits()).is_ok());
+        assert_eq!(clock.check(at(66), &limits()), Err(Overdue::OwnTime));
+    }
+
+    #[test]
+    fn looking_again_comes_before_anything_can_be_overdue() {
+        let clock = RunClock::default();
+        let start = Instant::now();
+        clock.start(start);
+        let again = clock.check(start, &limits()).unwrap();
+        assert_eq!(again, start + limits().timeout + GRACE);
+        clock.interrupt(start);
+        assert_eq!(clock.check(start, &limits()), Ok(start + GRACE));
+        assert_eq!(clock.check(start + GRACE, &limits()), Err(Overdue::Interrupt));
+    }
+
+    #[test]
+    fn a_run_that_never_gets_an_isolate_is_overdue() {
+        let clock = RunClock::default();
+        assert!(clock.check(Instant::now(), &limits()).is_ok());
+        assert_eq!(clock.check(Instant::now() + START_TIMEOUT, &limits()), Err(Overdue::Start));
+    }
+}

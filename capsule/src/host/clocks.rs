@@ -13,6 +13,9 @@ pub const INTERRUPT_GRACE: Duration = Duration::from_millis(50);
 /// A terminated isolate that has not come back after this long is given up: its block is settled without it.
 pub const TERMINATION_GRACE: Duration = Duration::from_millis(100);
 
+/// As [`TERMINATION_GRACE`], for a block that is out of memory.
+pub const COLLECTION_GRACE: Duration = Duration::from_secs(1);
+
 /// The reason, once there is one.
 #[derive(Debug, Default)]
 pub struct StopCell(OnceLock<StopReason>);

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Host,
-    clocks::{Clocks, INTERRUPT_GRACE, StopCell, TERMINATION_GRACE},
+    clocks::{COLLECTION_GRACE, Clocks, INTERRUPT_GRACE, StopCell, TERMINATION_GRACE},
     memory::Budget,
     output::{Output, Value},
 };
@@ -112,6 +112,14 @@ impl RunControl {
         self.terminate();
     }
 
+    /// Stops the block soon. For callbacks of the engine, which must not call back into it: the watchdog terminates from
+    /// its own thread.
+    pub fn stop_soon(&self, reason: StopReason) {
+        if self.stop.set(reason) {
+            self.host.watchdog.look();
+        }
+    }
+
     /// Aborts the block's signal; it is terminated if it has not ended a moment later.
     pub fn interrupt(&self) {
         if self.stop.set(StopReason::Interrupt) {
@@ -149,6 +157,10 @@ impl RunControl {
         }
         let ending = *self.ending();
         match ending {
+            Ending::No if self.stopped().is_some() => {
+                self.terminate();
+                Verdict::LookAgain(now + TERMINATION_GRACE)
+            }
             Ending::No => match self.clocks.check(now) {
                 Ok(again) => Verdict::LookAgain(again),
                 Err(reason) => {
@@ -161,9 +173,18 @@ impl RunControl {
                 self.terminate();
                 Verdict::LookAgain(now + TERMINATION_GRACE)
             }
-            Ending::Terminated(at) if now < at + TERMINATION_GRACE => Verdict::LookAgain(at + TERMINATION_GRACE),
-            Ending::Terminated(_) => Verdict::GiveUp,
+            Ending::Terminated(at) => self.inspect_terminated(now, at),
         }
+    }
+
+    fn inspect_terminated(&self, now: Instant, at: Instant) -> Verdict {
+        // Out of memory is found in the middle of a collection of a full heap, and that takes its time. The time limits
+        // go on to count.
+        let grace = match self.stopped() {
+            Some(StopReason::OutOfMemory) if self.clocks.check(now).is_ok() => COLLECTION_GRACE,
+            _ => TERMINATION_GRACE,
+        };
+        if now >= at + grace { Verdict::GiveUp } else { Verdict::LookAgain(now + TERMINATION_GRACE) }
     }
 
     pub fn set_cpu(&self, cpu: Duration) {

@@ -8,6 +8,7 @@
   const { core, primordials } = globalThis.__bootstrap;
   const {
     op_axon_call,
+    op_axon_cancel,
     op_axon_digest,
     op_axon_nearest,
     op_axon_print,
@@ -52,6 +53,7 @@
     StringPrototypeSlice,
     StringPrototypeSplit,
     StringPrototypeStartsWith,
+    StringPrototypeToWellFormed,
     StringPrototypeTrim,
     TypeError,
     TypedArrayPrototypeGetBuffer,
@@ -245,15 +247,21 @@
     );
   }
 
+  // `from` is the function that the block called.
+  function send(namespace, member, args, from) {
+    const trace = { __proto__: null };
+    ErrorCaptureStackTrace(trace, from);
+    const id = op_axon_call(namespace, member, args);
+    const answer = new Promise((resolve, reject) => {
+      MapPrototypeSet(pending, id, { __proto__: null, resolve, reject, trace });
+    });
+    return { __proto__: null, id, answer };
+  }
+
   function tool(namespace, member) {
     const call = {
       async [member](...args) {
-        const trace = { __proto__: null };
-        ErrorCaptureStackTrace(trace, call);
-        const id = op_axon_call(namespace, member, args);
-        return await new Promise((resolve, reject) => {
-          MapPrototypeSet(pending, id, { __proto__: null, resolve, reject, trace });
-        });
+        return await send(namespace, member, args, call).answer;
       },
     }[member];
     return ObjectFreeze(call);
@@ -282,6 +290,18 @@
       enumerable: true,
       writable: false,
       configurable: false,
+    });
+  }
+
+  const FETCH = "ext:axon_capsule/fetch.js";
+
+  // The members that have a global front.
+  function installFronts(namespace) {
+    if (namespace.name !== "http" || !ArrayPrototypeIncludes(namespace.members, "request")) return;
+    defineLazy("fetch", () => {
+      const { makeFetch } = core.loadExtScript(FETCH);
+      const fetch = makeFetch((url, options) => send("http", "request", [url, options], fetch), op_axon_cancel);
+      return fetch;
     });
   }
 
@@ -331,12 +351,8 @@
 
   function toJson(value, ancestors, budget) {
     switch (typeof value) {
-      case "string": {
-        // Past its room a value is cut anyhow: what follows need not be read.
-        const text = JSONStringify(value.length > budget.left ? StringPrototypeSlice(value, 0, budget.left + 1) : value);
-        budget.left -= text.length;
-        return text;
-      }
+      case "string":
+        return stringToJson(value, budget);
       case "boolean":
         budget.left -= 5;
         return String(value);
@@ -358,31 +374,50 @@
       throw NOT_JSON;
     }
     SetPrototypeAdd(ancestors, value);
-    const keys = ReflectOwnKeys(value);
+    const json = isArray ? arrayToJson(value, ancestors, budget) : objectToJson(value, ancestors, budget);
+    SetPrototypeDelete(ancestors, value);
+    return json;
+  }
+
+  function stringToJson(text, budget) {
+    // Past its room a value is cut anyhow: what follows need not be read. Lone surrogates have no JSON that all accept.
+    const read = text.length > budget.left ? StringPrototypeSlice(text, 0, budget.left + 1) : text;
+    const json = JSONStringify(StringPrototypeToWellFormed(read));
+    budget.left -= json.length;
+    return json;
+  }
+
+  // Only data that can be read without running any of the block's code.
+  function dataProperty(object, key) {
+    const property = ReflectGetOwnPropertyDescriptor(object, key);
+    if (property === undefined || !("value" in property)) throw NOT_JSON;
+    return property;
+  }
+
+  // Longer arrays are not looked through for properties beside their elements.
+  const MAX_LISTED_LENGTH = 10_000;
+
+  function arrayToJson(array, ancestors, budget) {
+    if (array.length <= MAX_LISTED_LENGTH && ReflectOwnKeys(array).length !== array.length + 1) throw NOT_JSON;
     const parts = [];
-    let elements = 0;
+    for (let i = 0; i < array.length && budget.left >= 0; i++) {
+      const { value } = dataProperty(array, i);
+      ArrayPrototypePush(parts, toJson(value === undefined ? null : value, ancestors, budget));
+    }
+    return `[${ArrayPrototypeJoin(parts, ",")}]`;
+  }
+
+  function objectToJson(object, ancestors, budget) {
+    const keys = ReflectOwnKeys(object);
+    const parts = [];
     for (let i = 0; i < keys.length && budget.left >= 0; i++) {
       const key = keys[i];
-      if (isArray && key === "length") continue;
       if (typeof key !== "string") throw NOT_JSON;
-      const property = ReflectGetOwnPropertyDescriptor(value, key);
-      if (!("value" in property)) throw NOT_JSON;
-      if (!property.enumerable) continue;
-      if (isArray) {
-        if (key !== String(elements)) throw NOT_JSON;
-        elements++;
-        const element = property.value === undefined ? null : property.value;
-        ArrayPrototypePush(parts, toJson(element, ancestors, budget));
-        continue;
-      }
-      if (property.value === undefined) continue;
-      budget.left -= key.length;
-      ArrayPrototypePush(parts, `${JSONStringify(key)}:${toJson(property.value, ancestors, budget)}`);
+      const { value, enumerable } = dataProperty(object, key);
+      if (!enumerable || value === undefined) continue;
+      ArrayPrototypePush(parts, `${stringToJson(key, budget)}:${toJson(value, ancestors, budget)}`);
     }
-    if (isArray && budget.left >= 0 && elements !== value.length) throw NOT_JSON;
-    SetPrototypeDelete(ancestors, value);
-    const body = ArrayPrototypeJoin(parts, ",");
-    return isArray ? `[${body}]` : `{${body}}`;
+    return `{${ArrayPrototypeJoin(parts, ",")}}`;
   }
 
   const VALUE_NONE = 0;
@@ -489,7 +524,10 @@
     scopeHint = hint;
     room = characters;
     const namespaces = JSONParse(json);
-    for (let i = 0; i < namespaces.length; i++) installNamespace(namespaces[i]);
+    for (let i = 0; i < namespaces.length; i++) {
+      installNamespace(namespaces[i]);
+      installFronts(namespaces[i]);
+    }
   }
 
   // Called by the host with the block as a function.
@@ -519,6 +557,7 @@
   function preload() {
     core.loadExtScript(CONSOLE);
     core.loadExtScript(PERFORMANCE);
+    core.loadExtScript(FETCH);
     for (let i = 0; i < specifiers.length; i++) core.loadExtScript(specifiers[i]);
   }
 

@@ -75,7 +75,7 @@ impl Isolate {
         let budget = Budget::new(memory_bytes, out_of_memory(&tenant));
         let loader = Rc::new(Loader::default());
         let params = v8::CreateParams::default()
-            .heap_limits(0, memory_bytes)
+            .heap_limits(0, memory::engine_heap_limit(memory_bytes))
             .array_buffer_allocator(memory::allocator(&budget).make_shared());
         let mut runtime = JsRuntime::try_new(RuntimeOptions {
             module_loader: Some(loader.clone()),
@@ -130,7 +130,7 @@ fn out_of_memory(tenant: &Tenant) -> memory::OnExhausted {
     let tenant = Arc::clone(tenant);
     Box::new(move || {
         if let Some(run) = tenant.get() {
-            run.stop(StopReason::OutOfMemory);
+            run.stop_soon(StopReason::OutOfMemory);
         }
     })
 }

@@ -12,6 +12,15 @@ use std::{
 
 use deno_core::v8;
 
+/// What the engine's own limit is above a block's, as a fraction of it. Near its own limit the engine does nothing but
+/// collect, and then gives up: a block over its limit is to be found before that.
+const ENGINE_MARGIN: usize = 4;
+
+/// The limit that the engine is to know of for blocks with this one.
+pub fn engine_heap_limit(limit: usize) -> usize {
+    limit + limit / ENGINE_MARGIN
+}
+
 /// The engine collects garbage and tries again up to three times before it throws: only then is memory out.
 const FAILURES_BEFORE_STOP: usize = 4;
 
@@ -40,12 +49,16 @@ impl Budget {
         })
     }
 
-    /// Takes the heap's size after a collection.
+    /// Takes the heap's size as it is now, garbage included.
     pub fn heap_is(&self, bytes: usize) {
         self.heap.store(bytes, Relaxed);
-        let total = bytes + self.buffers.load(Relaxed);
-        self.peak.fetch_max(total, Relaxed);
-        if total > self.limit {
+        self.peak.fetch_max(bytes + self.buffers.load(Relaxed), Relaxed);
+    }
+
+    /// Takes the heap's size after a full collection.
+    fn live_heap_is(&self, bytes: usize) {
+        self.heap_is(bytes);
+        if bytes + self.buffers.load(Relaxed) > self.limit {
             (self.on_exhausted)();
         }
     }
@@ -89,13 +102,14 @@ pub fn watch_heap(isolate: &mut v8::Isolate, budget: &Arc<Budget>) {
 
 unsafe extern "C" fn after_collection(
     isolate: v8::UnsafeRawIsolatePtr,
-    _type: v8::GCType,
+    kind: v8::GCType,
     _flags: v8::GCCallbackFlags,
     data: *mut c_void,
 ) {
     // SAFETY: the engine passes the isolate that it has just collected, and the data of `watch_heap`.
     let (mut isolate, budget) = unsafe { (v8::Isolate::from_raw_isolate_ptr(isolate), &*data.cast::<Budget>()) };
-    budget.heap_is(isolate.get_heap_statistics().used_heap_size());
+    let used = isolate.get_heap_statistics().used_heap_size();
+    if kind == v8::GCType::kGCTypeMarkSweepCompact { budget.live_heap_is(used) } else { budget.heap_is(used) }
 }
 
 /// An allocator for array buffers that stays within the budget.

@@ -99,6 +99,8 @@ pub fn serve() -> ! {
 fn serve_channel() -> io::Result<()> {
     let mut channel = take_channel()?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    set_engine_flags();
+    oom::install_fatal_error_handler();
     JsRuntime::init_platform(None);
     let Some(ToHost::Limits(limits)) = next_message(&mut channel)? else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel did not begin with the limits"));
@@ -121,6 +123,19 @@ fn serve_channel() -> io::Result<()> {
         match next_message(&mut channel)? {
             None | Some(ToHost::Shutdown) => return Ok(()),
             Some(message) => host.take(message)?,
+        }
+    }
+}
+
+/// To be called before the engine is initialised.
+fn set_engine_flags() {
+    /// Its pass drops the interrupt check of endless loops that call builtins, which then cannot be terminated.
+    const NO_UNROLLING: &str = "--no-turboshaft-loop-unrolling";
+    if cfg!(feature = "v8") {
+        // The first is taken for the program's name.
+        let unknown = deno_core::v8_set_flags(vec![String::new(), NO_UNROLLING.to_owned()]);
+        for flag in unknown.iter().filter(|flag| !flag.is_empty()) {
+            complain(&format!("capsule host: the engine does not know {flag}"));
         }
     }
 }
@@ -164,7 +179,8 @@ impl Host {
     }
 
     /// Asks the kernel, once, to replace this process.
-    fn retire(&self) {
+    fn retire(&self, why: &str) {
+        complain(&format!("capsule host: {why}: asking to be replaced"));
         if !self.retiring.swap(true, Relaxed) {
             self.send(&ToKernel::Retire);
         }

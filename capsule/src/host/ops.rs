@@ -34,6 +34,7 @@ deno_core::extension!(
     deps = [deno_web],
     ops = [
         op_axon_call,
+        op_axon_cancel,
         op_axon_digest,
         op_axon_nearest,
         op_axon_print,
@@ -41,6 +42,7 @@ deno_core::extension!(
         op_axon_settle_error,
         op_axon_settle_value,
     ],
+    lazy_loaded_js = [dir "src/host", "fetch.js"],
     middleware = |op| if UNUSED_OPS.contains(&op.name) { op.disable() } else { op },
 );
 
@@ -141,6 +143,14 @@ fn op_axon_call<'s>(
     Ok(run.calls)
 }
 
+/// Gives a call up; its answer still comes.
+#[op2(fast)]
+fn op_axon_cancel(state: &OpState, #[number] call: u64) {
+    if let Some(run) = state.try_borrow::<RunState>() {
+        run.control.host().send(&ToKernel::CancelCall { run: run.control.run, call });
+    }
+}
+
 /// The candidate (one a line) that `name` was most likely meant to be.
 #[op2]
 #[string]
@@ -151,9 +161,15 @@ fn op_axon_nearest(#[string] name: String, #[string] candidates: String) -> Opti
 fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     /// Shorter names are the beginning of too many others.
     const MIN_PREFIX: usize = 3;
+    /// Comparing takes time with the product of the lengths.
+    const MAX_NAME: usize = 100;
+    if name.len() > MAX_NAME {
+        return None;
+    }
     let name = name.to_lowercase();
     let is_prefix = |of: &str, prefix: &str| prefix.len() >= MIN_PREFIX && of.starts_with(prefix);
     candidates
+        .filter(|candidate| candidate.len() <= MAX_NAME)
         .filter_map(|candidate| {
             let lower = candidate.to_lowercase();
             let distance = strsim::osa_distance(&name, &lower);

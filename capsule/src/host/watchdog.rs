@@ -56,7 +56,7 @@ impl Watchdog {
                     Verdict::Over => self.forget(&run),
                     Verdict::GiveUp => {
                         run.report(Settled::Value(None));
-                        host.retire();
+                        host.retire("an isolate does not stop");
                         self.forget(&run);
                     }
                 }

@@ -49,6 +49,11 @@ pub enum ToKernel {
         function: String,
         args: Vec<Datum>,
     },
+    /// The block does not want a call's answer any more.
+    CancelCall {
+        run: RunId,
+        call: CallId,
+    },
     Done(RunReport),
     /// An isolate could not be stopped: the process wants to be replaced once its other runs have ended.
     Retire,
@@ -165,6 +170,11 @@ impl ToKernel {
                 encode_report(&mut out, report);
             }
             Self::Retire => out.u8(4),
+            Self::CancelCall { run, call } => {
+                out.u8(5);
+                out.u64(*run);
+                out.u64(*call);
+            }
         }
         out.finish()
     }
@@ -183,6 +193,7 @@ impl ToKernel {
             },
             3 => Self::Done(decode_report(&mut body)?),
             4 => Self::Retire,
+            5 => Self::CancelCall { run: body.u64()?, call: body.u64()? },
             tag => return Err(DecodeError::UnknownTag { what: "a message to the kernel", tag }),
         };
         body.finish()?;
@@ -361,6 +372,7 @@ mod tests {
                 }),
             report.prop_map(ToKernel::Done),
             Just(ToKernel::Retire),
+            (any::<u64>(), any::<u64>()).prop_map(|(run, call)| ToKernel::CancelCall { run, call }),
         ]
     }
 

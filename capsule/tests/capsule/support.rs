@@ -98,7 +98,7 @@ pub fn bench() -> Bench {
 
 /// Limits that hostile blocks meet soon.
 pub fn tight_limits() -> Limits {
-    Limits { timeout: Duration::from_millis(800), memory_bytes: 32 << 20, ..Limits::default() }
+    Limits { timeout: Duration::from_millis(1_200), memory_bytes: 32 << 20, ..Limits::default() }
 }
 
 impl Bench {

@@ -101,7 +101,7 @@ async fn zero_tells_its_phases() {
     let mut brain = load("zero", &kernel).await;
     wake(&mut brain, &kernel, "go").await;
     let phases: Vec<_> = kernel.emitted("cognet:phase:complete").iter().map(|data| data["phase"].clone()).collect();
-    assert_eq!(phases, ["sync", "render", "invoke", "act", "sync", "render", "invoke"]);
+    assert_eq!(phases, ["sync", "render", "invoke", "act", "sync", "render", "invoke", "act"]);
 }
 
 #[tokio::test]

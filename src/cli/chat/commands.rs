@@ -7,8 +7,7 @@ use crate::{
     cli::{
         console::{BOLD, DIM},
         failure::Failure,
-        scope,
-        timeline::Timeline,
+        log, scope,
     },
     config::Price,
     log::SessionReader,
@@ -88,7 +87,7 @@ pub(super) async fn run(
     match command {
         Command::Help => face.note(&help())?,
         Command::Scope => face.note(&scope::readable(&session.scope()))?,
-        Command::Log => face.note(&conversation(session)?)?,
+        Command::Log => face.note(&log::conversation(session.log().path())?)?,
         Command::Reload => supervisor.reload(),
         Command::Cost => face.note(&cost(session, price)?)?,
         Command::Session => face.note(&about(session))?,
@@ -117,21 +116,6 @@ fn about(session: &Session) -> String {
         session.log().id(),
         session.log().path().display(),
     )
-}
-
-/// The session so far.
-fn conversation(session: &Session) -> Result<String, Failure> {
-    let mut timeline = Timeline::new();
-    let mut text = String::new();
-    for line in SessionReader::open(session.log().path())? {
-        if let Some(envelope) = line?.envelope()
-            && envelope.is_entry()
-        {
-            text.push_str(&timeline.next(&envelope));
-        }
-    }
-    text.push_str(&timeline.finish());
-    Ok(if text.is_empty() { "nothing yet\n".to_owned() } else { text })
 }
 
 /// Tokens of all the session's inferences, as far as the engine reported them.

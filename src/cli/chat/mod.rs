@@ -24,7 +24,7 @@ use super::{
 use crate::{
     Watcher,
     agent::Agent,
-    log::{Observer, SessionId},
+    log::Observer,
     session::{Session, Survey},
 };
 use editor::{Editor, Status};
@@ -127,7 +127,7 @@ async fn open(
             let agent = Agent::open(&common.agent)?;
             let id = match chosen.take() {
                 Some(id) => id,
-                None => run::chosen_session(common, &agent)?.unwrap_or_else(SessionId::new),
+                None => run::chosen_session(common, &agent)?.unwrap_or_default(),
             };
             chosen = Some(id.clone());
             let session = run::open_as(common, &agent, Some(id)).await?;
