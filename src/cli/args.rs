@@ -124,6 +124,15 @@ Examples:
         #[arg(long, conflicts_with = "json")]
         dts: bool,
     },
+    /// Versions, the capsule and its sandbox, and whether the engine can be reached
+    #[command(after_help = "Example:\n  axon doctor")]
+    Doctor,
+    /// Completions for a shell
+    #[command(after_help = "Example:\n  axon completions bash > ~/.local/share/bash-completion/completions/axon")]
+    Completions { shell: clap_complete::Shell },
+    /// The manual page
+    #[command(after_help = "Example:\n  axon man | man -l -")]
+    Man,
     /// Check configuration, policy and cognets without a model, and write types into .axon/
     #[command(after_help = "Example:\n  axon prepare")]
     Prepare,
