@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -12,6 +12,7 @@ use crate::{
     cognets::{self, CognetLookupError, Found},
     config::{self, Config, ConfigError, EngineConfig, PolicyConfig},
     engine::{Engine, EngineConfigError, EngineSpec, SessionFacts, Timeouts},
+    files,
     policy::{self, Policy, PolicyError, PolicyRules},
 };
 
@@ -106,7 +107,7 @@ impl Agent {
     /// The user's identity text, `""` without `boot.md`.
     pub fn base(&self) -> Result<String, AgentError> {
         let path = self.dir.join("boot.md");
-        match fs::read_to_string(&path) {
+        match files::read_text(&path) {
             Ok(text) => Ok(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
             Err(source) => Err(AgentError::Unreadable { path, source }),

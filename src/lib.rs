@@ -8,6 +8,7 @@
 mod agent;
 mod beats;
 mod cognets;
+mod files;
 mod inbox;
 mod json;
 mod kernel;

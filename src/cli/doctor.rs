@@ -131,13 +131,12 @@ async fn capsule() -> Vec<Finding> {
     match outcome.result {
         Ok(_) => {
             let backend = boot.get("backend").and_then(Value::as_str).unwrap_or("an unnamed engine");
-            let took = boot.get("durationMs").and_then(Value::as_u64).unwrap_or_default();
-            findings.push(good("capsule", format!("{backend}, started in {took} ms, runs TypeScript")));
+            findings.push(good("capsule", format!("{backend}, starts and runs TypeScript")));
         }
         Err(error) => findings.push(bad("capsule", error.message)),
     }
     let told: Vec<_> =
-        boot.iter().filter(|(key, _)| !matches!(key.as_str(), "pid" | "durationMs" | "backend")).collect();
+        boot.iter().filter(|(key, _)| !matches!(key.as_str(), "pid" | "incarnation" | "durationMs" | "backend")).collect();
     match told.as_slice() {
         [] => findings.push(absent("sandbox", "a process of its own; the capsule tells of no further layers")),
         told => {

@@ -9,7 +9,7 @@ use anstyle::Style;
 use axon_runtime::{CognetError, VerbError};
 use serde_json::json;
 
-use super::console::{BOLD, CYAN, RED};
+use super::console::{BOLD, CYAN, RED, harmless};
 use crate::{
     agent::AgentError,
     cognets::CognetLookupError,
@@ -81,7 +81,7 @@ impl Failure {
     /// Prints the failure; with `--json` one object on standard output, else text on standard error.
     pub(super) fn report(&self, as_json: bool) -> ExitCode {
         // Nobody is left to tell when these streams are gone.
-        let _ = if as_json { self.print_json() } else { self.print_text() };
+        let _ = if as_json { self.print_json().or_else(|_| self.print_text()) } else { self.print_text() };
         ExitCode::from(self.exit as u8)
     }
 
@@ -113,16 +113,23 @@ impl Failure {
     pub(super) fn text(&self) -> String {
         let code = if self.code.is_empty() { String::new() } else { format!("{}: ", self.code) };
         let paint = |style: Style, text: &str| format!("{style}{text}{style:#}");
-        let mut text = format!("{} {code}{}\n", paint(RED.bold(), "error:"), self.message);
+        let mut text = format!("{} {code}{}
+", paint(RED.bold(), "error:"), harmless(&self.message));
         if let Some(at) = &self.at {
-            text.push_str(&format!("  {} {}:{}\n", paint(CYAN, "-->"), at.file, at.line));
+            let file = harmless(&at.file).replace('
+', "␊");
+            text.push_str(&format!("  {} {file}:{}
+", paint(CYAN, "-->"), at.line));
             if let Some(source) = &at.source {
                 let number = at.line.to_string();
-                text.push_str(&format!("  {} {}\n", paint(CYAN, &format!("{number} |")), source.trim_end()));
+                let source = harmless(source.trim_end());
+                text.push_str(&format!("  {} {source}
+", paint(CYAN, &format!("{number} |"))));
             }
         }
         for frame in self.callers() {
-            text.push_str(&format!("    at {frame}\n"));
+            text.push_str(&format!("    at {}
+", harmless(frame)));
         }
         match (&self.phase, self.tick) {
             (Some(phase), Some(tick)) => text.push_str(&format!("  in phase {phase:?} of tick {tick}\n")),
@@ -213,7 +220,10 @@ impl From<io::Error> for Failure {
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         let exit = match error {
-            LogError::SessionId { .. } | LogError::Held { .. } | LogError::NotFound { .. } => Exit::Usage,
+            LogError::SessionId { .. }
+            | LogError::Held { .. }
+            | LogError::NotFound { .. }
+            | LogError::Corrupt { .. } => Exit::Usage,
             _ => Exit::Failed,
         };
         Self::new(exit, error.code(), error.to_string())
@@ -253,7 +263,7 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Agent(error) => error.into(),
-            OpenError::Log(error) => Self { exit: Exit::Usage, ..error.into() },
+            OpenError::Log(error) => error.into(),
             OpenError::Cognet(error) => Self::cognet(Exit::Usage, *error),
             OpenError::NoProgram(_) => Self::new(Exit::Usage, "NO_PROGRAM", error.to_string()),
         }

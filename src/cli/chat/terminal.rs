@@ -6,7 +6,7 @@ use std::{
 };
 
 #[cfg(unix)]
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 /// Columns of a terminal that does not say.
 const DEFAULT_COLUMNS: usize = 80;
@@ -31,6 +31,8 @@ impl Quiet {
             let mut quiet = before.clone();
             quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
             quiet.local_modes.insert(LocalModes::ISIG);
+            // Enter is to be Enter when the editor reads what was typed before it had the terminal.
+            quiet.input_modes.remove(InputModes::ICRNL);
             *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
             tcsetattr(&stdin, OptionalActions::Now, &quiet)?;
         }

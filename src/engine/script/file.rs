@@ -131,7 +131,7 @@ impl TryFrom<CallKeys> for ScriptCall {
 
 impl ScriptFile {
     pub fn read(path: &Path) -> Result<Self, EngineConfigError> {
-        let text = std::fs::read_to_string(path)
+        let text = crate::files::read_text(path)
             .map_err(|source| EngineConfigError::UnreadableScript { path: path.to_owned(), source })?;
         let invalid =
             |line, column, message| EngineConfigError::InvalidScript { path: path.to_owned(), line, column, message };
