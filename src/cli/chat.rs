@@ -1,15 +1,17 @@
 //! `axon chat`: a line is a stimulus, a wake answers it.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use super::{
+    approve::approver,
     args::Common,
     console::{BOLD, DIM},
     failure::Failure,
     follow::{Printer, View},
     interrupt::Interrupts,
+    keyboard::Keyboard,
     run::{judge, open},
 };
 use crate::{
@@ -21,7 +23,8 @@ use crate::{
 pub(super) async fn chat(common: &Common) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;
     let interrupts = Interrupts::listen()?;
-    let mut session = open(common, &agent).await?;
+    let keyboard = Keyboard::default();
+    let mut session = open(common, &agent, approver(&keyboard, &interrupts)).await?;
     let (printed, mut progress) = watch::channel(None);
     let observer = session.log().subscribe(session.opened_after());
     let printer = tokio::spawn(print(observer, View::of(common.json), printed));
@@ -29,7 +32,7 @@ pub(super) async fn chat(common: &Common) -> Result<(), Failure> {
     if person {
         greet(&session)?;
     }
-    let talked = talk(&mut session, &interrupts, &mut progress, person, common.json.is_some()).await;
+    let talked = talk(&mut session, &keyboard, &interrupts, &mut progress, person, common.json.is_some()).await;
     let closed = session.close().await;
     printer.await.map_err(io::Error::other)??;
     talked?;
@@ -39,17 +42,17 @@ pub(super) async fn chat(common: &Common) -> Result<(), Failure> {
 /// Lines in, wakes out, until the input ends or `/exit`.
 async fn talk(
     session: &mut Session,
+    keyboard: &Keyboard,
     interrupts: &Interrupts,
     progress: &mut watch::Receiver<Option<u64>>,
     person: bool,
     json: bool,
 ) -> Result<(), Failure> {
-    let mut lines = lines();
     loop {
         if person {
             prompt()?;
         }
-        let Some(line) = lines.recv().await.transpose()? else { return Ok(()) };
+        let Some(line) = keyboard.line().await.transpose()? else { return Ok(()) };
         let line = line.trim_end_matches(['\n', '\r']);
         match line.trim() {
             "" => continue,
@@ -83,20 +86,6 @@ async fn print(mut observer: Observer, view: View, printed: watch::Sender<Option
         printed.send_replace(Some(envelope.time.seq));
     }
     printer.finish()
-}
-
-/// Lines of standard input. A thread of its own reads them, since a read cannot be interrupted.
-fn lines() -> mpsc::Receiver<io::Result<String>> {
-    let (sender, receiver) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        for line in io::stdin().lock().lines() {
-            let failed = line.is_err();
-            if sender.blocking_send(line).is_err() || failed {
-                return;
-            }
-        }
-    });
-    receiver
 }
 
 fn greet(session: &Session) -> io::Result<()> {

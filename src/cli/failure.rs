@@ -182,6 +182,8 @@ impl From<AgentError> for Failure {
             AgentError::Config(_) => "CONFIG_INVALID",
             AgentError::Dotenv(_) => "DOTENV_INVALID",
             AgentError::Policy(_) => "POLICY_INVALID",
+            AgentError::Tools(_) => "TOOLS_INVALID",
+            AgentError::NoProgram(_) => "NO_PROGRAM",
             AgentError::Engine(_) => "ENGINE_INVALID",
             AgentError::Unreadable { .. } => "UNREADABLE",
         };
@@ -199,7 +201,6 @@ impl From<OpenError> for Failure {
             OpenError::Agent(error) => error.into(),
             OpenError::Log(error) => Self { exit: Exit::Usage, ..error.into() },
             OpenError::Cognet(error) => Self::cognet(Exit::Usage, *error),
-            OpenError::NoProgram(_) => Self::new(Exit::Usage, "NO_PROGRAM", error.to_string()),
         }
     }
 }

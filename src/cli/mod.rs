@@ -1,5 +1,6 @@
 //! The command line: one file a command, one place for failures and one for what is printed.
 
+mod approve;
 mod args;
 mod chat;
 mod clone;
@@ -8,6 +9,7 @@ mod exec;
 mod failure;
 mod follow;
 mod interrupt;
+mod keyboard;
 mod log;
 mod new;
 mod prepare;
@@ -54,7 +56,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Run { text } => run::run(&common, text).await,
         Command::Chat => chat::chat(&common).await,
         Command::Exec(exec) => exec::exec(&common, exec).await,
-        Command::Scope { dts } => scope::scope(&common, dts),
+        Command::Scope { dts } => scope::scope(&common, dts).await,
         Command::Prepare => prepare::prepare(&common).await,
         Command::Log { command } => log::log(&common, command).await,
     }

@@ -14,14 +14,17 @@ use crate::{
     cognets::{self, Found},
     kernel::DryKernel,
     policy::Unattended,
-    tools::Toolbox,
+    tools::{Unobserved, tool_declarations},
 };
 
 pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;
     let mut report = Report { console: Console::stdout(), quiet: common.json.is_some() };
     report.good("axon.toml", "holds")?;
-    let scope = Toolbox::new(agent.policy()?, Arc::new(Unattended)).scope();
+    agent.policy()?;
+    let toolbox = agent.toolbox(Arc::new(Unattended), Arc::new(Unobserved)).await?;
+    let scope = toolbox.scope();
+    toolbox.shutdown().await;
     report.good("policy", &format!("grants {}", granted(&scope)))?;
 
     match agent.engine_name(common.engine.as_deref())? {
@@ -77,10 +80,13 @@ fn granted(scope: &Scope) -> String {
 
 fn write_types(agent: &Agent, scope: &Scope) -> Result<(), Failure> {
     let folder = agent.dir().join(".axon");
-    let path = folder.join("scope.d.ts");
-    fs::create_dir_all(&folder).and_then(|()| fs::write(&path, &scope.dts)).map_err(|error| {
-        Failure::new(Exit::Usage, "UNWRITABLE", format!("{} could not be written: {error}", path.display()))
-    })
+    for (name, text) in [("scope.d.ts", &scope.dts), ("tools.d.ts", &tool_declarations())] {
+        let path = folder.join(name);
+        fs::create_dir_all(&folder).and_then(|()| fs::write(&path, text)).map_err(|error| {
+            Failure::new(Exit::Usage, "UNWRITABLE", format!("{} could not be written: {error}", path.display()))
+        })?;
+    }
+    Ok(())
 }
 
 struct Report {

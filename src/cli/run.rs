@@ -1,17 +1,22 @@
 //! `axon run`: one stimulus, one wake.
 
-use std::io::{self, IsTerminal, Read};
+use std::{
+    io::{self, IsTerminal, Read},
+    sync::Arc,
+};
 
 use super::{
+    approve::approver,
     args::Common,
     failure::{Exit, Failure},
     follow::{View, follow},
     interrupt::Interrupts,
+    keyboard::Keyboard,
 };
 use crate::{
     agent::Agent,
     log::{self, SessionId},
-    policy::Unattended,
+    policy::Approver,
     session::{Session, SessionOptions, WakeOutcome},
 };
 
@@ -20,7 +25,7 @@ pub(super) async fn run(common: &Common, words: Vec<String>) -> Result<(), Failu
     let agent = Agent::open(&common.agent)?;
     let interrupts = Interrupts::listen()?;
     let abort = interrupts.guard();
-    let mut session = open(common, &agent).await?;
+    let mut session = open(common, &agent, approver(&Keyboard::default(), &interrupts)).await?;
     if !session.wakes_on("stimulus:text") {
         let name = session.cognet().to_owned();
         session.close().await?;
@@ -52,12 +57,12 @@ pub(super) fn judge(outcome: WakeOutcome) -> Result<(), Failure> {
 }
 
 /// Opens the session that the flags ask for.
-pub(super) async fn open(common: &Common, agent: &Agent) -> Result<Session, Failure> {
+pub(super) async fn open(common: &Common, agent: &Agent, approver: Arc<dyn Approver>) -> Result<Session, Failure> {
     let options = SessionOptions {
         session: chosen_session(common, agent)?,
         cognet: common.cognet.clone(),
         engine: common.engine.clone(),
-        approver: std::sync::Arc::new(Unattended),
+        approver,
     };
     Ok(Session::open(agent, options).await?)
 }

@@ -15,14 +15,19 @@ use super::{
     ToolObserver,
     args::{Args, nearest, quote},
     fault::{Failure, Fault, FaultKind},
+    fs,
     http::Client,
     journal::{Journal, label},
     limits::{MAX_LOGGED_CHARS, MAX_TOOL_TIME, STOP_GRACE, TOOL_TIME},
+    own::OwnTools,
     scope,
     stop::Stop,
     table::{self, Caller, Context, Effect, Member, Need, Run},
 };
-use crate::policy::{Approval, ApprovalRequest, Approver, Denied, Guard, Policy, Refusal, Rule};
+use crate::{
+    policy::{Approval, ApprovalRequest, Approver, Denied, Guard, Policy, Refusal, Rule},
+    secrets::Secrets,
+};
 
 /// The tools that an agent's blocks can call, under its policy. Clones share approvals.
 #[derive(Clone)]
@@ -35,6 +40,8 @@ struct Shared {
     policy: Arc<Policy>,
     http: Arc<Client>,
     approver: Arc<dyn Approver>,
+    own: OwnTools,
+    secrets: Secrets,
     /// One question at a time, so that an answer for the session holds for those who wait.
     asking: tokio::sync::Mutex<()>,
     /// Namespace and function of what a person allowed for the session.
@@ -46,13 +53,21 @@ struct Shared {
 }
 
 impl Toolbox {
+    /// The built-in tools alone.
     pub fn new(policy: Policy, approver: Arc<dyn Approver>) -> Self {
-        let scope = scope::scope(&policy);
-        let namespaces = scope::namespaces(&policy).into();
+        Self::with_own(policy, approver, OwnTools::default(), Secrets::default())
+    }
+
+    /// With the user's own tools. The secrets are kept from whoever calls those.
+    pub fn with_own(policy: Policy, approver: Arc<dyn Approver>, own: OwnTools, secrets: Secrets) -> Self {
+        let scope = scope::scope(&policy, own.modules());
+        let namespaces = scope::namespaces(&scope).into();
         let shared = Shared {
             policy: Arc::new(policy),
             http: Arc::default(),
             approver,
+            own,
+            secrets,
             asking: tokio::sync::Mutex::default(),
             approved: Mutex::default(),
             turn: Mutex::default(),
@@ -94,48 +109,48 @@ impl Toolbox {
         observer: &dyn ToolObserver,
         cancel: CancellationToken,
     ) -> Result<Datum, ToolError> {
-        let Some(member) = table::find(&call.namespace, &call.function) else {
+        let Some(callee) = self.find(&call) else {
             let fault = self.unknown(&call);
             return Err(fault.to_error(&format!("{}.{}", call.namespace, call.function)));
         };
-        let label = label(member, &call);
+        let label = label(callee.needs(), &call);
         let journal = Journal { call: &call, label: &label, observer };
-        let admitted = self.judge(member, &journal, &cancel).await;
+        let admitted = self.judge(callee, &journal, &cancel).await;
         if let Err(failure) = admitted {
             return Err(journal.failure(failure, FaultKind::Cancelled.because("cancelled")));
         }
 
         let running = journal.start();
-        let result = self.perform(member, &journal, &cancel).await;
+        let result = self.perform(callee, &journal, &cancel).await;
         running.end(result.as_ref().err());
         result
     }
 
     /// Everything that policy can say before the call starts.
-    async fn judge(&self, member: &Member, journal: &Journal<'_>, cancel: &CancellationToken) -> Result<(), Failure> {
+    async fn judge(&self, callee: Callee, journal: &Journal<'_>, cancel: &CancellationToken) -> Result<(), Failure> {
         let call = journal.call;
         let verdict = self.shared.policy.tool_rule(&call.namespace, &call.function);
         let source = verdict.source.unwrap_or_default();
         if verdict.rule == Rule::Deny {
             return Err(Denied { detail: format!("the rule {source} = \"deny\" forbids it"), rule: source }.into());
         }
-        let admitted = self.admit(member, call)?;
+        let admitted = self.admit(callee.needs(), call)?;
         if verdict.rule == Rule::Ask {
             return self.ask(source, journal, cancel).await;
         }
-        if member.effect == Effect::Outside {
+        if callee.effect() == Effect::Outside {
             journal.policy("capsule:policy:allowed", &admitted.join(", "), journal.label);
         }
         Ok(())
     }
 
     /// The rules that admit the paths of a call, by their text alone.
-    fn admit(&self, member: &Member, call: &ToolCall) -> Result<Vec<String>, Denied> {
+    fn admit(&self, needs: &[Need], call: &ToolCall) -> Result<Vec<String>, Denied> {
         let guard = Guard::new(&self.shared.policy);
         let mut admitted = Vec::new();
         // Which of them it was has to be said then.
-        let two_paths = member.needs.iter().any(|need| matches!(need, Need::Path { path: Some(1..), .. }));
-        for need in member.needs {
+        let two_paths = needs.iter().any(|need| matches!(need, Need::Path { path: Some(1..), .. }));
+        for need in needs {
             let (access, path) = match *need {
                 Need::Path { access, path } => (access, path),
                 Need::Net => {
@@ -182,7 +197,9 @@ impl Toolbox {
                 return Approval::Session;
             }
             journal.policy("capsule:policy:asked", &rule, label);
+            let diff = self.diff(call).await;
             let request = ApprovalRequest {
+                diff,
                 block: call.block.clone(),
                 namespace: call.namespace.clone(),
                 function: call.function.clone(),
@@ -216,13 +233,26 @@ impl Toolbox {
         Ok(())
     }
 
+    /// The difference that a call would make to a file.
+    async fn diff(&self, call: &ToolCall) -> Option<String> {
+        if call.namespace != "fs" {
+            return None;
+        }
+        let (shared, function, args) = (self.shared.clone(), call.function.clone(), call.args.clone());
+        let task = tokio::task::spawn_blocking(move || {
+            let stop = Stop::new(CancellationToken::new());
+            fs::diff(&function, &Context { policy: &shared.policy, stop: &stop, turn: &shared.turn }, args)
+        });
+        task.await.ok().flatten()
+    }
+
     async fn perform(
         &self,
-        member: &'static Member,
+        callee: Callee,
         journal: &Journal<'_>,
         cancel: &CancellationToken,
     ) -> Result<Datum, ToolError> {
-        if member.effect == Effect::Outside {
+        if callee.effect() == Effect::Outside {
             journal.observer.before_effect().await?;
         }
         let token = cancel.child_token();
@@ -231,16 +261,16 @@ impl Toolbox {
         let args = journal.call.args.clone();
         let shared = self.shared.clone();
         let stop = Stop::new(token.clone());
-        let (mut task, time) = match member.run {
-            Run::Blocking(run) => {
+        let (mut task, time) = match callee {
+            Callee::BuiltIn(Member { run: Run::Blocking(run), arity, .. }) => {
                 let task = tokio::task::spawn_blocking(move || {
                     stop.check()?;
-                    let args = Args::new(args, member.arity)?;
+                    let args = Args::new(args, *arity)?;
                     run(&Context { policy: &shared.policy, stop: &stop, turn: &shared.turn }, args)
                 });
                 (task, self.time)
             }
-            Run::Waiting(run) => {
+            Callee::BuiltIn(Member { run: Run::Waiting(run), arity, .. }) => {
                 let caller = Caller {
                     policy: shared.policy.clone(),
                     http: shared.http.clone(),
@@ -249,7 +279,7 @@ impl Toolbox {
                 };
                 let task = tokio::spawn(async move {
                     let stopped = caller.stop.clone();
-                    let args = Args::new(args, member.arity)?;
+                    let args = Args::new(args, *arity)?;
                     tokio::select! {
                         answer = run(caller, args) => answer,
                         () = stopped.cancelled() => Err(Failure::Stopped),
@@ -257,7 +287,10 @@ impl Toolbox {
                 });
                 (task, MAX_TOOL_TIME + STOP_GRACE)
             }
-            Run::Front => return Err(self.unknown(journal.call).to_error(journal.label)),
+            Callee::Own => (tokio::spawn(self.clone().call_own(journal.call.clone(), token.clone())), self.time),
+            Callee::BuiltIn(Member { run: Run::Front, .. }) => {
+                return Err(self.unknown(journal.call).to_error(journal.label));
+            }
         };
         let (answer, stopped) = tokio::select! {
             answer = &mut task => (Some(answer), FaultKind::Cancelled),
@@ -284,6 +317,36 @@ impl Toolbox {
         result.map_err(|failure| journal.failure(failure, stopped))
     }
 
+    /// What a tool of the user's gives, without the secrets that it was given.
+    async fn call_own(self, call: ToolCall, cancel: CancellationToken) -> Result<Datum, Failure> {
+        let Shared { own, secrets, .. } = &*self.shared;
+        match own.call(&call.namespace, &call.function, call.args, &cancel).await {
+            None => Err(Failure::Stopped),
+            Some(Ok(mut datum)) => {
+                secrets.hide_in_datum(&mut datum);
+                Ok(datum)
+            }
+            Some(Err(mut error)) => {
+                for text in [&mut error.name, &mut error.message].into_iter().chain(&mut error.code) {
+                    secrets.hide_in_text(text);
+                }
+                Err(Failure::Thrown(error))
+            }
+        }
+    }
+
+    fn find(&self, call: &ToolCall) -> Option<Callee> {
+        match table::find(&call.namespace, &call.function) {
+            Some(member) => Some(Callee::BuiltIn(member)),
+            None => self.shared.own.has(&call.namespace, &call.function).then_some(Callee::Own),
+        }
+    }
+
+    /// Ends what the user's tools run in.
+    pub async fn shutdown(&self) {
+        self.shared.own.shutdown().await;
+    }
+
     /// A name that is no tool: the nearest one, and what is in scope.
     fn unknown(&self, call: &ToolCall) -> Fault {
         let wanted = format!("{}.{}", call.namespace, call.function);
@@ -297,6 +360,31 @@ impl Toolbox {
         let known =
             if names.is_empty() { "no tools are in scope".into() } else { format!("in scope: {}", names.join(", ")) };
         FaultKind::UnknownTool.because(format!("there is no such tool{hint} ({known})"))
+    }
+}
+
+/// Who serves a call.
+#[derive(Clone, Copy)]
+enum Callee {
+    BuiltIn(&'static Member),
+    /// A tool of the user's.
+    Own,
+}
+
+impl Callee {
+    fn needs(self) -> &'static [Need] {
+        match self {
+            Self::BuiltIn(member) => member.needs,
+            Self::Own => &[],
+        }
+    }
+
+    /// What a tool of the user's does outside it does through built-in tools.
+    fn effect(self) -> Effect {
+        match self {
+            Self::BuiltIn(member) => member.effect,
+            Self::Own => Effect::None,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The built binary, from outside: real files, real isolates, real crashes.
 
 mod agent_folder;
+mod asking;
 mod blocks;
 mod contract;
 mod crash;
@@ -10,5 +11,8 @@ mod log;
 mod log_commands;
 mod provider;
 mod support;
+mod terminal;
+mod tools;
 mod tour;
+mod typescript;
 mod zero;
