@@ -259,7 +259,7 @@ impl Reloader {
         }
         let in_service = lock(&self.service).found.clone();
         let found = self.choose(&agent, &in_service)?;
-        let recorder = Recorder::new(self.log.clone());
+        let recorder = Recorder::new(self.log.clone(), agent.secrets());
         let engine = {
             let service = lock(&self.service);
             // An engine that stays keeps its place, as in a script.

@@ -15,14 +15,19 @@ use super::{
     ToolObserver,
     args::{Args, nearest, quote},
     fault::{Failure, Fault, FaultKind},
+    fs,
     http::Client,
     journal::{Journal, label},
     limits::{MAX_LOGGED_CHARS, MAX_TOOL_TIME, STOP_GRACE, TOOL_TIME},
+    own::OwnTools,
     scope,
     stop::Stop,
     table::{self, Caller, Context, Effect, Member, Need, Run},
 };
-use crate::policy::{Approval, ApprovalRequest, Approver, Denied, Guard, Policy, Refusal, Rule};
+use crate::{
+    policy::{Approval, ApprovalRequest, Approver, Denied, Guard, Policy, Refusal, Rule},
+    secrets::Secrets,
+};
 
 /// The tools that an agent's blocks can call, under its policy. Clones share approvals.
 #[derive(Clone)]
@@ -35,6 +40,8 @@ struct Shared {
     granted: RwLock<Arc<Granted>>,
     http: Arc<Client>,
     approver: Arc<dyn Approver>,
+    own: OwnTools,
+    secrets: Secrets,
     /// One question at a time, so that an answer for the session holds for those who wait.
     asking: tokio::sync::Mutex<()>,
     /// Namespace and function of what a person allowed for the session.
@@ -51,19 +58,27 @@ struct Granted {
 }
 
 impl Granted {
-    fn new(policy: Policy) -> Self {
-        let scope = scope::scope(&policy);
-        let namespaces = scope::namespaces(&policy).into();
+    fn new(policy: Policy, own: &OwnTools) -> Self {
+        let scope = scope::scope(&policy, own.modules());
+        let namespaces = scope::namespaces(&scope).into();
         Self { policy: Arc::new(policy), scope, namespaces }
     }
 }
 
 impl Toolbox {
+    /// The built-in tools alone.
     pub fn new(policy: Policy, approver: Arc<dyn Approver>) -> Self {
+        Self::with_own(policy, approver, OwnTools::default(), Secrets::default())
+    }
+
+    /// With the user's own tools. The secrets are kept from whoever calls those.
+    pub fn with_own(policy: Policy, approver: Arc<dyn Approver>, own: OwnTools, secrets: Secrets) -> Self {
         let shared = Shared {
-            granted: RwLock::new(Arc::new(Granted::new(policy))),
+            granted: RwLock::new(Arc::new(Granted::new(policy, &own))),
             http: Arc::default(),
             approver,
+            own,
+            secrets,
             asking: tokio::sync::Mutex::default(),
             approved: Mutex::default(),
             turn: Mutex::default(),
@@ -91,7 +106,7 @@ impl Toolbox {
     /// Puts another policy in place: it holds from the next call on, also for a block that runs. What a person approved
     /// for the session was approved under the one before, and is asked again.
     pub fn replace_policy(&self, policy: Policy) {
-        let granted = Arc::new(Granted::new(policy));
+        let granted = Arc::new(Granted::new(policy, &self.shared.own));
         *self.shared.granted.write().unwrap_or_else(PoisonError::into_inner) = granted;
         self.shared.approved.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -111,20 +126,20 @@ impl Toolbox {
         observer: &dyn ToolObserver,
         cancel: CancellationToken,
     ) -> Result<Datum, ToolError> {
-        let Some(member) = table::find(&call.namespace, &call.function) else {
+        let Some(callee) = self.find(&call) else {
             let fault = self.unknown(&call);
             return Err(fault.to_error(&format!("{}.{}", call.namespace, call.function)));
         };
-        let label = label(member, &call);
+        let label = label(callee.needs(), &call);
         let journal = Journal { call: &call, label: &label, observer };
         let policy = self.granted().policy.clone();
-        let admitted = self.judge(&policy, member, &journal, &cancel).await;
+        let admitted = self.judge(&policy, callee, &journal, &cancel).await;
         if let Err(failure) = admitted {
             return Err(journal.failure(failure, FaultKind::Cancelled.because("cancelled")));
         }
 
         let running = journal.start();
-        let result = self.perform(policy, member, &journal, &cancel).await;
+        let result = self.perform(policy, callee, &journal, &cancel).await;
         running.end(result.as_ref().err());
         result
     }
@@ -132,8 +147,8 @@ impl Toolbox {
     /// Everything that policy can say before the call starts.
     async fn judge(
         &self,
-        policy: &Policy,
-        member: &Member,
+        policy: &Arc<Policy>,
+        callee: Callee,
         journal: &Journal<'_>,
         cancel: &CancellationToken,
     ) -> Result<(), Failure> {
@@ -143,18 +158,24 @@ impl Toolbox {
         if verdict.rule == Rule::Deny {
             return Err(Denied { detail: format!("the rule {source} = \"deny\" forbids it"), rule: source }.into());
         }
-        let admitted = admit(policy, member, call)?;
+        let admitted = admit(policy, callee.needs(), call)?;
         if verdict.rule == Rule::Ask {
-            return self.ask(source, journal, cancel).await;
+            return self.ask(policy, source, journal, cancel).await;
         }
-        if member.effect == Effect::Outside {
+        if callee.effect() == Effect::Outside {
             journal.policy("capsule:policy:allowed", &admitted.join(", "), journal.label);
         }
         Ok(())
     }
 
     /// Puts the call to a person, unless they allowed it for the session.
-    async fn ask(&self, rule: String, journal: &Journal<'_>, cancel: &CancellationToken) -> Result<(), Failure> {
+    async fn ask(
+        &self,
+        policy: &Arc<Policy>,
+        rule: String,
+        journal: &Journal<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(), Failure> {
         let Journal { call, label, .. } = *journal;
         let shared = &self.shared;
         let function = (call.namespace.clone(), call.function.clone());
@@ -164,7 +185,9 @@ impl Toolbox {
                 return Approval::Session;
             }
             journal.policy("capsule:policy:asked", &rule, label);
+            let diff = self.diff(policy.clone(), call).await;
             let request = ApprovalRequest {
+                diff,
                 block: call.block.clone(),
                 namespace: call.namespace.clone(),
                 function: call.function.clone(),
@@ -198,14 +221,27 @@ impl Toolbox {
         Ok(())
     }
 
+    /// The difference that a call would make to a file.
+    async fn diff(&self, policy: Arc<Policy>, call: &ToolCall) -> Option<String> {
+        if call.namespace != "fs" {
+            return None;
+        }
+        let (shared, function, args) = (self.shared.clone(), call.function.clone(), call.args.clone());
+        let task = tokio::task::spawn_blocking(move || {
+            let stop = Stop::new(CancellationToken::new());
+            fs::diff(&function, &Context { policy: &policy, stop: &stop, turn: &shared.turn }, args)
+        });
+        task.await.ok().flatten()
+    }
+
     async fn perform(
         &self,
         policy: Arc<Policy>,
-        member: &'static Member,
+        callee: Callee,
         journal: &Journal<'_>,
         cancel: &CancellationToken,
     ) -> Result<Datum, ToolError> {
-        if member.effect == Effect::Outside {
+        if callee.effect() == Effect::Outside {
             journal.observer.before_effect().await?;
         }
         let token = cancel.child_token();
@@ -214,20 +250,20 @@ impl Toolbox {
         let args = journal.call.args.clone();
         let shared = self.shared.clone();
         let stop = Stop::new(token.clone());
-        let (mut task, time) = match member.run {
-            Run::Blocking(run) => {
+        let (mut task, time) = match callee {
+            Callee::BuiltIn(Member { run: Run::Blocking(run), arity, .. }) => {
                 let task = tokio::task::spawn_blocking(move || {
                     stop.check()?;
-                    let args = Args::new(args, member.arity)?;
+                    let args = Args::new(args, *arity)?;
                     run(&Context { policy: &policy, stop: &stop, turn: &shared.turn }, args)
                 });
                 (task, self.time)
             }
-            Run::Waiting(run) => {
+            Callee::BuiltIn(Member { run: Run::Waiting(run), arity, .. }) => {
                 let caller = Caller { policy, http: shared.http.clone(), time: self.time, stop: token.clone() };
                 let task = tokio::spawn(async move {
                     let stopped = caller.stop.clone();
-                    let args = Args::new(args, member.arity)?;
+                    let args = Args::new(args, *arity)?;
                     tokio::select! {
                         answer = run(caller, args) => answer,
                         () = stopped.cancelled() => Err(Failure::Stopped),
@@ -235,7 +271,10 @@ impl Toolbox {
                 });
                 (task, MAX_TOOL_TIME + STOP_GRACE)
             }
-            Run::Front => return Err(self.unknown(journal.call).to_error(journal.label)),
+            Callee::Own => (tokio::spawn(self.clone().call_own(journal.call.clone(), token.clone())), self.time),
+            Callee::BuiltIn(Member { run: Run::Front, .. }) => {
+                return Err(self.unknown(journal.call).to_error(journal.label));
+            }
         };
         let (answer, stopped) = tokio::select! {
             answer = &mut task => (Some(answer), FaultKind::Cancelled),
@@ -262,6 +301,36 @@ impl Toolbox {
         result.map_err(|failure| journal.failure(failure, stopped))
     }
 
+    /// What a tool of the user's gives, without the secrets that it was given.
+    async fn call_own(self, call: ToolCall, cancel: CancellationToken) -> Result<Datum, Failure> {
+        let Shared { own, secrets, .. } = &*self.shared;
+        match own.call(&call.namespace, &call.function, call.args, &cancel).await {
+            None => Err(Failure::Stopped),
+            Some(Ok(mut datum)) => {
+                secrets.hide_in_datum(&mut datum);
+                Ok(datum)
+            }
+            Some(Err(mut error)) => {
+                for text in [&mut error.name, &mut error.message].into_iter().chain(&mut error.code) {
+                    secrets.hide_in_text(text);
+                }
+                Err(Failure::Thrown(error))
+            }
+        }
+    }
+
+    fn find(&self, call: &ToolCall) -> Option<Callee> {
+        match table::find(&call.namespace, &call.function) {
+            Some(member) => Some(Callee::BuiltIn(member)),
+            None => self.shared.own.has(&call.namespace, &call.function).then_some(Callee::Own),
+        }
+    }
+
+    /// Ends what the user's tools run in.
+    pub async fn shutdown(&self) {
+        self.shared.own.shutdown().await;
+    }
+
     /// A name that is no tool: the nearest one, and what is in scope.
     fn unknown(&self, call: &ToolCall) -> Fault {
         let wanted = format!("{}.{}", call.namespace, call.function);
@@ -278,6 +347,31 @@ impl Toolbox {
     }
 }
 
+/// Who serves a call.
+#[derive(Clone, Copy)]
+enum Callee {
+    BuiltIn(&'static Member),
+    /// A tool of the user's.
+    Own,
+}
+
+impl Callee {
+    fn needs(self) -> &'static [Need] {
+        match self {
+            Self::BuiltIn(member) => member.needs,
+            Self::Own => &[],
+        }
+    }
+
+    /// What a tool of the user's does outside it does through built-in tools.
+    fn effect(self) -> Effect {
+        match self {
+            Self::BuiltIn(member) => member.effect,
+            Self::Own => Effect::None,
+        }
+    }
+}
+
 /// The first argument, where it is text.
 fn subject(call: &ToolCall) -> Option<&str> {
     match call.args.first() {
@@ -287,12 +381,12 @@ fn subject(call: &ToolCall) -> Option<&str> {
 }
 
 /// The rules that admit the paths of a call, by their text alone.
-fn admit(policy: &Policy, member: &Member, call: &ToolCall) -> Result<Vec<String>, Denied> {
+fn admit(policy: &Policy, needs: &[Need], call: &ToolCall) -> Result<Vec<String>, Denied> {
     let guard = Guard::new(policy);
     let mut admitted = Vec::new();
     // Which of them it was has to be said then.
-    let two_paths = member.needs.iter().any(|need| matches!(need, Need::Path { path: Some(1..), .. }));
-    for need in member.needs {
+    let two_paths = needs.iter().any(|need| matches!(need, Need::Path { path: Some(1..), .. }));
+    for need in needs {
         let (access, path) = match *need {
             Need::Path { access, path } => (access, path),
             Need::Net => {

@@ -1,6 +1,7 @@
 //! The built binary, from outside: real files, real isolates, real crashes.
 
 mod agent_folder;
+mod asking;
 mod blocks;
 mod continuous;
 mod contract;
@@ -15,7 +16,10 @@ mod interrupt;
 mod log;
 mod log_commands;
 mod provider;
+mod pty;
 mod support;
 mod terminal;
+mod tools;
 mod tour;
+mod typescript;
 mod zero;

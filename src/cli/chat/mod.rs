@@ -4,12 +4,16 @@ mod commands;
 mod editor;
 mod fold;
 mod prose;
+mod question;
 mod screen;
 mod supervisor;
 mod talk;
 pub(super) mod terminal;
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::Arc,
+};
 
 use tokio::sync::{mpsc, watch};
 
@@ -25,9 +29,11 @@ use crate::{
     Watcher,
     agent::Agent,
     log::Observer,
+    policy::{Approver, Unattended},
     session::{Session, Survey},
 };
 use editor::{Editor, Status};
+use question::Questions;
 use screen::{Detail, Screen};
 use supervisor::Supervisor;
 use talk::{Feed, MidWake, Talk};
@@ -74,7 +80,7 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
     let detail = if dev.is_some() { Detail::Development } else { Detail::Answer };
     let face = if on_terminal { Face::Screen(Screen::new(detail)) } else { Face::Plain(View::of(common.json)) };
     let mut watcher = dev.map(|_| Watcher::new());
-    let (agent, survey, session) = open(common, &face, watcher.as_mut()).await?;
+    let (agent, survey, session) = open(common, &face, watcher.as_mut(), &interrupts).await?;
 
     let (printed, progress) = watch::channel(None);
     let observer = session.log().subscribe(session.opened_after());
@@ -118,7 +124,13 @@ async fn open(
     common: &Common,
     face: &Face,
     mut watcher: Option<&mut Watcher>,
+    interrupts: &Interrupts,
 ) -> Result<(Agent, Survey, Session), Failure> {
+    let approver: Arc<dyn Approver> = match face {
+        Face::Screen(screen) => Arc::new(Questions { screen: screen.clone(), interrupts: interrupts.clone() }),
+        // Standard input is the conversation's.
+        Face::Plain(_) => Arc::new(Unattended),
+    };
     // One session, however often it takes.
     let mut chosen = None;
     loop {
@@ -130,7 +142,7 @@ async fn open(
                 None => run::chosen_session(common, &agent)?.unwrap_or_default(),
             };
             chosen = Some(id.clone());
-            let session = run::open_as(common, &agent, Some(id)).await?;
+            let session = run::open_as(common, &agent, Some(id), approver.clone()).await?;
             Ok::<_, Failure>((agent, session))
         };
         match (opened.await, watcher.as_deref_mut()) {
