@@ -43,6 +43,21 @@ pub enum AgentError {
     Unreadable { path: PathBuf, source: io::Error },
 }
 
+impl AgentError {
+    /// What kind of failure it is, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoFolder { .. } => "AGENT_NOT_FOUND",
+            Self::Config(_) => "CONFIG_INVALID",
+            Self::Dotenv(_) => "DOTENV_INVALID",
+            Self::Policy(_) => "POLICY_INVALID",
+            Self::Engine(_) => "ENGINE_INVALID",
+            Self::Cognet(error) => error.code(),
+            Self::Unreadable { .. } => "UNREADABLE",
+        }
+    }
+}
+
 impl Agent {
     /// Reads `axon.toml` and `.env` of the folder.
     pub fn open(dir: &Path) -> Result<Self, AgentError> {
@@ -169,6 +184,11 @@ impl Agent {
             max_concurrent_blocks: count(config.max_concurrent_blocks),
             max_tool_calls: count(config.max_tool_calls),
         }
+    }
+
+    /// Whether everything that an engine is made of is as in `other`.
+    pub(crate) fn has_engine_of(&self, other: &Self) -> bool {
+        self.config.engine == other.config.engine && self.environment == other.environment
     }
 
     /// A variable of the environment, else of `.env`.

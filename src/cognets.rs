@@ -54,6 +54,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// Whether it comes with the program.
+    pub fn is_bundled(&self) -> bool {
+        self.name.starts_with(BUNDLED_PREFIX)
+    }
+
     /// The name under which its private state is kept.
     pub fn state_name(&self) -> &str {
         self.name.strip_prefix(BUNDLED_PREFIX).unwrap_or(&self.name)

@@ -35,12 +35,19 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// CPU time between two waits. More is `COGNET_CPU`.
     pub cpu: Duration,
+    /// The same while the top level of its files runs, if that is less: files define what hooks and loops do later.
+    pub top_level_cpu: Duration,
     /// How long a wake may go on after its signal was aborted before it is ended by force.
     pub forced_end: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: 256 << 20, cpu: Duration::from_secs(5), forced_end: Duration::from_secs(2) }
+        Self {
+            memory_bytes: 256 << 20,
+            cpu: Duration::from_secs(5),
+            top_level_cpu: Duration::MAX,
+            forced_end: Duration::from_secs(2),
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use crate::{CognetError, error::code};
 
 /// Where a cognet's files are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CognetSource {
     /// A folder with `cognet.config.lua`, `src/main.lua` and, if it likes, `plugins/`.
     Folder(PathBuf),

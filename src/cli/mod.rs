@@ -4,10 +4,11 @@ mod args;
 mod chat;
 mod clone;
 mod console;
-mod continuous;
+mod doctor;
 mod exec;
 mod failure;
 mod follow;
+mod generate;
 mod interrupt;
 mod log;
 mod new;
@@ -55,8 +56,12 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Clone { cognet, name } => clone::clone(&common, &cognet, name.as_deref()),
         Command::Run { text } => run::run(&common, text).await,
         Command::Chat => chat::chat(&common).await,
+        Command::Dev(dev) => chat::dev(&common, &dev).await,
         Command::Exec(exec) => exec::exec(&common, exec).await,
         Command::Scope { dts } => scope::scope(&common, dts),
+        Command::Doctor => doctor::doctor(&common).await,
+        Command::Completions { shell } => Ok(generate::completions(shell)?),
+        Command::Man => Ok(generate::man()?),
         Command::Prepare => prepare::prepare(&common).await,
         Command::Log { command } => log::log(&common, command).await,
     }
