@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// How long a VM that no safepoint stops is waited for before its thread is left behind.
-pub(crate) const ABANDON_GRACE: Duration = Duration::from_secs(1);
+/// How long a VM that no safepoint stops is waited for before its thread is left behind. On a busy machine a thread may not run
+/// for a second.
+pub(crate) const ABANDON_GRACE: Duration = Duration::from_secs(3);
 
 /// How often a VM that is past its deadline is asked to stop.
 pub(crate) const REARM_PERIOD: Duration = Duration::from_millis(50);

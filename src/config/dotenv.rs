@@ -176,7 +176,7 @@ mod tests {
         }
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join(".env");
-        fs::write(&path, "A=1\nsecret").unwrap();
+        std::fs::write(&path, "A=1\nsecret").unwrap();
         let error = read_dotenv(&path).unwrap_err().to_string();
         assert!(error.contains(".env:2: ") && !error.contains("secret"), "{error}");
     }

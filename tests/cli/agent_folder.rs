@@ -44,7 +44,47 @@ fn a_new_agent_runs_at_once_and_a_dropped_in_cognet_runs_beside_it() {
     assert!(ran.stdout.contains("You said"), "the configured cognet stays the default: {ran:?}");
     let ran = run(&["prepare"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(folder.join(".axon/scope.d.ts").is_file());
+    for generated in
+        [".axon/scope.d.ts", ".axon/kernel.d.luau", ".axon/kernel.meta.lua", ".axon/.luaurc", ".axon/lib/air.luau"]
+    {
+        assert!(folder.join(generated).is_file(), "{generated}");
+    }
+}
+
+#[test]
+fn a_new_agent_comes_with_types_and_settings_for_editors_and_prepare_writes_the_types_anew() {
+    let parent = Agent::empty();
+    let folder = parent.path().join("a");
+    let new = finish(
+        axon().arg("new").arg(&folder).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts"),
+    );
+    assert_eq!(new.code, Some(0), "{new:?}");
+    let json = |path: &str| -> serde_json::Value {
+        let text = std::fs::read_to_string(folder.join(path)).expect("a file");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let declared = json(".vscode/settings.json")["luau-lsp.types.definitionFiles"]["@axon"].clone();
+    let libraries = json(".luaurc")["aliases"]["axon"].clone();
+    let stub = json(".luarc.json")["workspace.library"][0].clone();
+    for named in [&declared, &libraries, &stub] {
+        let path = folder.join(named.as_str().expect("a path"));
+        assert!(path.exists(), "{named} is there");
+    }
+    let declarations = folder.join(declared.as_str().expect("a path"));
+    assert!(std::fs::read_to_string(&declarations).expect("a file").contains("declare kernel: {"));
+
+    std::fs::write(&declarations, "old").expect("a file");
+    let agent = folder.to_str().expect("a path");
+    let prepared = finish(
+        axon()
+            .args(["-C", agent, "prepare"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("axon starts"),
+    );
+    assert_eq!(prepared.code, Some(0), "{prepared:?}");
+    assert!(std::fs::read_to_string(&declarations).expect("a file").contains("declare kernel: {"));
 }
 
 #[test]
