@@ -123,7 +123,12 @@ async fn capsule() -> Vec<Finding> {
     let listener = Arc::new(Listener::default());
     let launch = Launch { program, args: vec![HOST_COMMAND.to_owned()] };
     let capsule = Capsule::new(launch, axon_capsule::Limits::default(), listener.clone());
-    let block = Block { id: Uuid::now_v7().to_string(), source: "6 * 7".into(), namespaces: Arc::from([]) };
+    let block = Block {
+        id: Uuid::now_v7().to_string(),
+        source: "6 * 7".into(),
+        namespaces: Arc::from([]),
+        files: Arc::default(),
+    };
     let outcome = capsule.run(block, CancellationToken::new()).await;
     capsule.shutdown().await;
     let boot = listener.boot.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
