@@ -87,10 +87,11 @@ pub struct Session {
 }
 
 /// What was asked for in place of what `axon.toml` says.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 struct Asked {
     cognet: Option<String>,
     engine: Option<String>,
+    approver: Arc<dyn Approver>,
 }
 
 /// The first load of a cognet into a session; hot reload counts on.
@@ -149,7 +150,7 @@ impl Session {
     /// Opens the log and loads the brain: config, plugins, main, boot hooks.
     pub async fn open(agent: &Agent, options: SessionOptions) -> Result<Self, OpenError> {
         let found = agent.cognet(options.cognet.as_deref()).map_err(AgentError::from)?;
-        let bench = Workbench::open(agent, options.session, options.approver).await?;
+        let bench = Workbench::open(agent, options.session, options.approver.clone()).await?;
         let cursor = bench.log().newest_seq("kernel:run:start");
         let engine = agent.engine(options.engine.as_deref(), Arc::new(bench.recorder.clone()))?;
         let kernel = Arc::new(CognetKernel::new(
@@ -171,7 +172,7 @@ impl Session {
         let wake_on = config.wake_on.clone().or_else(|| brain.config().wake_on.clone());
         let period = Duration::from_millis(config.tick_ms);
         let inbox = Inbox::new(bench.log().clone());
-        let asked = Asked { cognet: options.cognet, engine: options.engine };
+        let asked = Asked { cognet: options.cognet, engine: options.engine, approver: options.approver };
         let generation = FIRST_GENERATION;
         Ok(Self { bench, asked, kernel, brain, found, generation, inbox, wake_on, period, cursor })
     }

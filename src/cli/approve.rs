@@ -49,20 +49,16 @@ impl Approver for Terminal {
                     return Approval::No;
                 }
             };
-            judge(answer)
+            match answer {
+                Some(Ok(line)) => read(&line),
+                // The end of the input, or no terminal any more.
+                Some(Err(_)) | None => Approval::No,
+            }
         })
     }
 }
 
-/// What a typed line means; the end of the input, or no terminal any more, is a no.
-pub(super) fn judge(answer: Option<io::Result<String>>) -> Approval {
-    match answer {
-        Some(Ok(line)) => read(&line),
-        Some(Err(_)) | None => Approval::No,
-    }
-}
-
-fn read(answer: &str) -> Approval {
+pub(super) fn read(answer: &str) -> Approval {
     match answer.trim().to_lowercase().as_str() {
         "o" | "once" | "y" | "yes" => Approval::Once,
         "s" | "session" => Approval::Session,
@@ -70,7 +66,7 @@ fn read(answer: &str) -> Approval {
     }
 }
 
-pub(super) fn show(text: &str) -> io::Result<()> {
+fn show(text: &str) -> io::Result<()> {
     let mut err = anstream::stderr().lock();
     err.write_all(text.as_bytes())?;
     err.flush()

@@ -127,7 +127,7 @@ async fn capsule() -> Vec<Finding> {
         id: Uuid::now_v7().to_string(),
         source: "6 * 7".into(),
         namespaces: Arc::from([]),
-        files: Arc::from([]),
+        files: Arc::default(),
     };
     let outcome = capsule.run(block, CancellationToken::new()).await;
     capsule.shutdown().await;

@@ -60,7 +60,7 @@ pub(super) fn judge(outcome: WakeOutcome) -> Result<(), Failure> {
 }
 
 /// Opens the session that the flags ask for.
-async fn open(common: &Common, agent: &Agent, approver: Arc<dyn Approver>) -> Result<Session, Failure> {
+pub(super) async fn open(common: &Common, agent: &Agent, approver: Arc<dyn Approver>) -> Result<Session, Failure> {
     let session = chosen_session(common, agent)?;
     open_as(common, agent, session, approver).await
 }

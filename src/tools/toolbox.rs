@@ -40,8 +40,6 @@ struct Shared {
     granted: RwLock<Arc<Granted>>,
     http: Arc<Client>,
     approver: Arc<dyn Approver>,
-    own: OwnTools,
-    secrets: Secrets,
     /// One question at a time, so that an answer for the session holds for those who wait.
     asking: tokio::sync::Mutex<()>,
     /// Namespace and function of what a person allowed for the session.
@@ -50,18 +48,60 @@ struct Shared {
     turn: Mutex<()>,
 }
 
-/// What policy grants, decided once. A call keeps to what held when it began.
+/// What can be called, decided once. A call keeps to what held when it began.
 struct Granted {
     policy: Arc<Policy>,
+    own: Arc<OwnTools>,
+    secrets: Secrets,
     scope: Scope,
     namespaces: Arc<[Namespace]>,
 }
 
 impl Granted {
-    fn new(policy: Policy, own: &OwnTools) -> Self {
+    fn new(policy: Policy, own: Arc<OwnTools>, secrets: Secrets) -> Self {
         let scope = scope::scope(&policy, own.modules());
         let namespaces = scope::namespaces(&scope).into();
-        Self { policy: Arc::new(policy), scope, namespaces }
+        Self { policy: Arc::new(policy), own, secrets, scope, namespaces }
+    }
+
+    fn find(&self, call: &ToolCall) -> Option<Callee> {
+        match table::find(&call.namespace, &call.function) {
+            Some(member) => Some(Callee::BuiltIn(member)),
+            None => self.own.has(&call.namespace, &call.function).then_some(Callee::Own),
+        }
+    }
+
+    /// What a tool of the user's gives, without the secrets that it was given.
+    async fn call_own(self: Arc<Self>, call: ToolCall, cancel: CancellationToken) -> Result<Datum, Failure> {
+        let Self { own, secrets, .. } = &*self;
+        match own.call(&call.namespace, &call.function, call.args, &cancel).await {
+            None => Err(Failure::Stopped),
+            Some(Ok(mut datum)) => {
+                secrets.hide_in_datum(&mut datum);
+                Ok(datum)
+            }
+            Some(Err(mut error)) => {
+                for text in [&mut error.name, &mut error.message].into_iter().chain(&mut error.code) {
+                    secrets.hide_in_text(text);
+                }
+                Err(Failure::Thrown(error))
+            }
+        }
+    }
+
+    /// A name that is no tool: the nearest one, and what is in scope.
+    fn unknown(&self, call: &ToolCall) -> Fault {
+        let wanted = format!("{}.{}", call.namespace, call.function);
+        let scope = &self.namespaces;
+        let names: Vec<_> =
+            scope.iter().flat_map(|ns| ns.members.iter().map(|member| format!("{}.{member}", ns.name))).collect();
+        let hint = match nearest(&wanted, names.iter().map(String::as_str)) {
+            Some(nearest) => format!("; did you mean {nearest}?"),
+            None => String::new(),
+        };
+        let known =
+            if names.is_empty() { "no tools are in scope".into() } else { format!("in scope: {}", names.join(", ")) };
+        FaultKind::UnknownTool.because(format!("there is no such tool{hint} ({known})"))
     }
 }
 
@@ -74,11 +114,9 @@ impl Toolbox {
     /// With the user's own tools. The secrets are kept from whoever calls those.
     pub fn with_own(policy: Policy, approver: Arc<dyn Approver>, own: OwnTools, secrets: Secrets) -> Self {
         let shared = Shared {
-            granted: RwLock::new(Arc::new(Granted::new(policy, &own))),
+            granted: RwLock::new(Arc::new(Granted::new(policy, Arc::new(own), secrets))),
             http: Arc::default(),
             approver,
-            own,
-            secrets,
             asking: tokio::sync::Mutex::default(),
             approved: Mutex::default(),
             turn: Mutex::default(),
@@ -106,7 +144,16 @@ impl Toolbox {
     /// Puts another policy in place: it holds from the next call on, also for a block that runs. What a person approved
     /// for the session was approved under the one before, and is asked again.
     pub fn replace_policy(&self, policy: Policy) {
-        let granted = Arc::new(Granted::new(policy, &self.shared.own));
+        let now = self.granted();
+        self.put(Arc::new(Granted::new(policy, now.own.clone(), now.secrets.clone())));
+    }
+
+    /// Puts everything in place that can be called in another toolbox. Calls that run end as they began.
+    pub fn replace_with(&self, other: &Toolbox) {
+        self.put(other.granted());
+    }
+
+    fn put(&self, granted: Arc<Granted>) {
         *self.shared.granted.write().unwrap_or_else(PoisonError::into_inner) = granted;
         self.shared.approved.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -126,20 +173,20 @@ impl Toolbox {
         observer: &dyn ToolObserver,
         cancel: CancellationToken,
     ) -> Result<Datum, ToolError> {
-        let Some(callee) = self.find(&call) else {
-            let fault = self.unknown(&call);
+        let granted = self.granted();
+        let Some(callee) = granted.find(&call) else {
+            let fault = granted.unknown(&call);
             return Err(fault.to_error(&format!("{}.{}", call.namespace, call.function)));
         };
         let label = label(callee.needs(), &call);
         let journal = Journal { call: &call, label: &label, observer };
-        let policy = self.granted().policy.clone();
-        let admitted = self.judge(&policy, callee, &journal, &cancel).await;
+        let admitted = self.judge(&granted, callee, &journal, &cancel).await;
         if let Err(failure) = admitted {
             return Err(journal.failure(failure, FaultKind::Cancelled.because("cancelled")));
         }
 
         let running = journal.start();
-        let result = self.perform(policy, callee, &journal, &cancel).await;
+        let result = self.perform(granted, callee, &journal, &cancel).await;
         running.end(result.as_ref().err());
         result
     }
@@ -147,20 +194,20 @@ impl Toolbox {
     /// Everything that policy can say before the call starts.
     async fn judge(
         &self,
-        policy: &Arc<Policy>,
+        granted: &Granted,
         callee: Callee,
         journal: &Journal<'_>,
         cancel: &CancellationToken,
     ) -> Result<(), Failure> {
         let call = journal.call;
-        let verdict = policy.tool_rule(&call.namespace, &call.function);
+        let verdict = granted.policy.tool_rule(&call.namespace, &call.function);
         let source = verdict.source.unwrap_or_default();
         if verdict.rule == Rule::Deny {
             return Err(Denied { detail: format!("the rule {source} = \"deny\" forbids it"), rule: source }.into());
         }
-        let admitted = admit(policy, callee.needs(), call)?;
+        let admitted = admit(&granted.policy, callee.needs(), call)?;
         if verdict.rule == Rule::Ask {
-            return self.ask(policy, source, journal, cancel).await;
+            return self.ask(granted, source, journal, cancel).await;
         }
         if callee.effect() == Effect::Outside {
             journal.policy("capsule:policy:allowed", &admitted.join(", "), journal.label);
@@ -171,7 +218,7 @@ impl Toolbox {
     /// Puts the call to a person, unless they allowed it for the session.
     async fn ask(
         &self,
-        policy: &Arc<Policy>,
+        granted: &Granted,
         rule: String,
         journal: &Journal<'_>,
         cancel: &CancellationToken,
@@ -185,7 +232,7 @@ impl Toolbox {
                 return Approval::Session;
             }
             journal.policy("capsule:policy:asked", &rule, label);
-            let diff = self.diff(policy.clone(), call).await;
+            let diff = self.diff(granted, call).await;
             let request = ApprovalRequest {
                 diff,
                 block: call.block.clone(),
@@ -222,11 +269,12 @@ impl Toolbox {
     }
 
     /// The difference that a call would make to a file.
-    async fn diff(&self, policy: Arc<Policy>, call: &ToolCall) -> Option<String> {
+    async fn diff(&self, granted: &Granted, call: &ToolCall) -> Option<String> {
         if call.namespace != "fs" {
             return None;
         }
-        let (shared, function, args) = (self.shared.clone(), call.function.clone(), call.args.clone());
+        let (shared, policy) = (self.shared.clone(), granted.policy.clone());
+        let (function, args) = (call.function.clone(), call.args.clone());
         let task = tokio::task::spawn_blocking(move || {
             let stop = Stop::new(CancellationToken::new());
             fs::diff(&function, &Context { policy: &policy, stop: &stop, turn: &shared.turn }, args)
@@ -236,7 +284,7 @@ impl Toolbox {
 
     async fn perform(
         &self,
-        policy: Arc<Policy>,
+        granted: Arc<Granted>,
         callee: Callee,
         journal: &Journal<'_>,
         cancel: &CancellationToken,
@@ -255,12 +303,17 @@ impl Toolbox {
                 let task = tokio::task::spawn_blocking(move || {
                     stop.check()?;
                     let args = Args::new(args, *arity)?;
-                    run(&Context { policy: &policy, stop: &stop, turn: &shared.turn }, args)
+                    run(&Context { policy: &granted.policy, stop: &stop, turn: &shared.turn }, args)
                 });
                 (task, self.time)
             }
             Callee::BuiltIn(Member { run: Run::Waiting(run), arity, .. }) => {
-                let caller = Caller { policy, http: shared.http.clone(), time: self.time, stop: token.clone() };
+                let caller = Caller {
+                    policy: granted.policy.clone(),
+                    http: shared.http.clone(),
+                    time: self.time,
+                    stop: token.clone(),
+                };
                 let task = tokio::spawn(async move {
                     let stopped = caller.stop.clone();
                     let args = Args::new(args, *arity)?;
@@ -271,9 +324,9 @@ impl Toolbox {
                 });
                 (task, MAX_TOOL_TIME + STOP_GRACE)
             }
-            Callee::Own => (tokio::spawn(self.clone().call_own(journal.call.clone(), token.clone())), self.time),
+            Callee::Own => (tokio::spawn(granted.call_own(journal.call.clone(), token.clone())), self.time),
             Callee::BuiltIn(Member { run: Run::Front, .. }) => {
-                return Err(self.unknown(journal.call).to_error(journal.label));
+                return Err(granted.unknown(journal.call).to_error(journal.label));
             }
         };
         let (answer, stopped) = tokio::select! {
@@ -301,49 +354,9 @@ impl Toolbox {
         result.map_err(|failure| journal.failure(failure, stopped))
     }
 
-    /// What a tool of the user's gives, without the secrets that it was given.
-    async fn call_own(self, call: ToolCall, cancel: CancellationToken) -> Result<Datum, Failure> {
-        let Shared { own, secrets, .. } = &*self.shared;
-        match own.call(&call.namespace, &call.function, call.args, &cancel).await {
-            None => Err(Failure::Stopped),
-            Some(Ok(mut datum)) => {
-                secrets.hide_in_datum(&mut datum);
-                Ok(datum)
-            }
-            Some(Err(mut error)) => {
-                for text in [&mut error.name, &mut error.message].into_iter().chain(&mut error.code) {
-                    secrets.hide_in_text(text);
-                }
-                Err(Failure::Thrown(error))
-            }
-        }
-    }
-
-    fn find(&self, call: &ToolCall) -> Option<Callee> {
-        match table::find(&call.namespace, &call.function) {
-            Some(member) => Some(Callee::BuiltIn(member)),
-            None => self.shared.own.has(&call.namespace, &call.function).then_some(Callee::Own),
-        }
-    }
-
     /// Ends what the user's tools run in.
     pub async fn shutdown(&self) {
-        self.shared.own.shutdown().await;
-    }
-
-    /// A name that is no tool: the nearest one, and what is in scope.
-    fn unknown(&self, call: &ToolCall) -> Fault {
-        let wanted = format!("{}.{}", call.namespace, call.function);
-        let scope = self.namespaces();
-        let names: Vec<_> =
-            scope.iter().flat_map(|ns| ns.members.iter().map(|member| format!("{}.{member}", ns.name))).collect();
-        let hint = match nearest(&wanted, names.iter().map(String::as_str)) {
-            Some(nearest) => format!("; did you mean {nearest}?"),
-            None => String::new(),
-        };
-        let known =
-            if names.is_empty() { "no tools are in scope".into() } else { format!("in scope: {}", names.join(", ")) };
-        FaultKind::UnknownTool.because(format!("there is no such tool{hint} ({known})"))
+        self.granted().own.shutdown().await;
     }
 }
 
@@ -369,14 +382,6 @@ impl Callee {
             Self::BuiltIn(member) => member.effect,
             Self::Own => Effect::None,
         }
-    }
-}
-
-/// The first argument, where it is text.
-fn subject(call: &ToolCall) -> Option<&str> {
-    match call.args.first() {
-        Some(Datum::String(text)) => Some(text),
-        _ => None,
     }
 }
 
@@ -420,4 +425,12 @@ fn admit(policy: &Policy, needs: &[Need], call: &ToolCall) -> Result<Vec<String>
     }
     admitted.dedup();
     Ok(admitted)
+}
+
+/// The first argument, where it is text.
+fn subject(call: &ToolCall) -> Option<&str> {
+    match call.args.first() {
+        Some(Datum::String(text)) => Some(text),
+        _ => None,
+    }
 }

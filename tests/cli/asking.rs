@@ -1,8 +1,8 @@
 //! The rule `ask`, answered at a terminal.
 
 use crate::{
-    pty::Terminal,
     support::{Agent, of_kind},
+    terminal::Terminal,
 };
 
 const RULES: &str = "[policy]\nrun = [\"sh\"]\n[policy.fs]\nread = [\".\"]\nwrite = [\"work\"]\n\
@@ -104,25 +104,6 @@ fn a_program_is_asked_for_with_every_argument() {
     terminal.types("o\n");
     let (_, screen) = terminal.ends();
     assert!(screen.contains("\nran\n"), "{screen}");
-}
-
-#[test]
-fn a_conversation_is_asked_in_between_and_goes_on() {
-    let agent = agent();
-    let mut terminal = Terminal::start(agent.command(&["chat", "--cognet", "@axon/repl"]));
-    terminal.shows("> ");
-    terminal.types("await fs.write('work/a.txt', 'chat'); 'done'\n");
-    terminal.shows(QUESTION);
-    terminal.types("o\n");
-    terminal.shows("\ndone");
-    terminal.shows("> ");
-    terminal.types("20 + 22\n");
-    terminal.shows("\n42");
-    terminal.shows("> ");
-    terminal.types("\u{4}");
-    let (status, screen) = terminal.ends();
-    assert_eq!(status.code(), Some(0), "{screen}");
-    assert_eq!(agent.read("work/a.txt"), "chat");
 }
 
 #[test]

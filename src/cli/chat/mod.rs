@@ -33,7 +33,7 @@ use crate::{
     session::{Session, Survey},
 };
 use editor::{Editor, Status};
-use question::Questions;
+use question::questions;
 use screen::{Detail, Screen};
 use supervisor::Supervisor;
 use talk::{Feed, MidWake, Talk};
@@ -80,7 +80,9 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
     let detail = if dev.is_some() { Detail::Development } else { Detail::Answer };
     let face = if on_terminal { Face::Screen(Screen::new(detail)) } else { Face::Plain(View::of(common.json)) };
     let mut watcher = dev.map(|_| Watcher::new());
-    let (agent, survey, session) = open(common, &face, watcher.as_mut(), &interrupts).await?;
+    let (asking, questions) = questions();
+    let approver: Arc<dyn Approver> = if on_terminal { Arc::new(asking) } else { Arc::new(Unattended) };
+    let (agent, survey, session) = open(common, &face, approver, watcher.as_mut()).await?;
 
     let (printed, progress) = watch::channel(None);
     let observer = session.log().subscribe(session.opened_after());
@@ -97,6 +99,7 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
     };
     let price = agent.config().engine.price;
     let dir = agent.dir().to_owned();
+    let types = dev.map(|_| dir.clone());
     let supervisor = Supervisor::start(session.reloader(agent, survey), dir, watcher);
     let talk = Talk {
         feed: if headless { Feed::AsItComes } else { Feed::OneByOne },
@@ -104,12 +107,14 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
         status: dev.map(|_| status),
         session,
         input,
+        questions,
         face,
         supervisor,
         interrupts,
         progress,
         json: common.json.is_some(),
         price,
+        types,
     };
     let (session, talked) = talk.go().await;
     drop(quiet);
@@ -123,14 +128,9 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
 async fn open(
     common: &Common,
     face: &Face,
+    approver: Arc<dyn Approver>,
     mut watcher: Option<&mut Watcher>,
-    interrupts: &Interrupts,
 ) -> Result<(Agent, Survey, Session), Failure> {
-    let approver: Arc<dyn Approver> = match face {
-        Face::Screen(screen) => Arc::new(Questions { screen: screen.clone(), interrupts: interrupts.clone() }),
-        // Standard input is the conversation's.
-        Face::Plain(_) => Arc::new(Unattended),
-    };
     // One session, however often it takes.
     let mut chosen = None;
     loop {
@@ -158,6 +158,13 @@ async fn open(
 }
 
 impl Input {
+    /// Drops what was typed and has not been read, where a person types.
+    fn forget_typed(&self) {
+        if let Self::Editor(editor) = self {
+            editor.forget_typed();
+        }
+    }
+
     async fn next(&mut self) -> io::Result<Typed> {
         match self {
             Self::Editor(editor) => editor.next().await,

@@ -1,63 +1,62 @@
-//! Questions of the rule `ask` in the middle of a conversation.
-
-use std::{
-    io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+//! The rule `ask` in a conversation: the question is shown above the line, and the next line is its answer.
 
 use axon_capsule::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
 
-use super::{screen::Screen, terminal};
+use super::Typed;
 use crate::{
-    cli::{approve, interrupt::Interrupts},
+    cli::approve::{preview, read},
     policy::{Approval, ApprovalRequest, Approver},
 };
 
-/// Asks below what is on the screen. What happens meanwhile is shown once the question is answered.
-pub(super) struct Questions {
-    pub(super) screen: Screen,
-    pub(super) interrupts: Interrupts,
+/// Questions on their way to the conversation.
+pub(super) type Questions = mpsc::Receiver<Question>;
+
+/// A call that waits for a person.
+pub(super) struct Question {
+    request: ApprovalRequest,
+    answer: oneshot::Sender<Approval>,
 }
 
-/// Tells the reader of an answer that nobody waits for it any more.
-struct GiveUp(Arc<AtomicBool>);
+/// Puts questions to the conversation.
+pub(super) struct Asking(mpsc::Sender<Question>);
 
-impl Drop for GiveUp {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
+pub(super) fn questions() -> (Asking, Questions) {
+    let (sender, questions) = mpsc::channel(1);
+    (Asking(sender), questions)
 }
 
-impl Approver for Questions {
+impl Approver for Asking {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Approval> {
         Box::pin(async move {
-            let refused = self.interrupts.question();
-            let asked = self.screen.begin_edit().and_then(|()| approve::show(&approve::preview(&request)));
-            let answer = match asked {
-                Ok(()) => tokio::select! {
-                    answer = typed() => approve::judge(answer),
-                    () = refused => {
-                        let _ = approve::show("\n");
-                        Approval::No
-                    }
-                },
+            let (answer, answered) = oneshot::channel();
+            // A conversation that is over has nobody to ask.
+            match self.0.send(Question { request, answer }).await {
+                Ok(()) => answered.await.unwrap_or(Approval::Nobody),
                 Err(_) => Approval::Nobody,
-            };
-            // A screen that is gone is noticed by what has to be shown next.
-            let _ = self.screen.end_edit();
-            answer
+            }
         })
     }
 }
 
-/// The line that is typed next; `None` at the end of the input.
-async fn typed() -> Option<io::Result<String>> {
-    let given_up = GiveUp(Arc::default());
-    let flag = given_up.0.clone();
-    let line = tokio::task::spawn_blocking(move || terminal::read_line(&flag)).await;
-    drop(given_up);
-    line.unwrap_or_else(|error| Err(io::Error::other(error))).transpose()
+impl Question {
+    /// What would happen, and what can be answered.
+    pub(super) fn text(&self) -> String {
+        preview(&self.request)
+    }
+
+    /// Ready once nobody waits for the answer any more.
+    pub(super) async fn withdrawn(&mut self) {
+        self.answer.closed().await;
+    }
+
+    /// Anything but a clear yes is a no, and so is Ctrl-C.
+    pub(super) fn answer(self, typed: &Typed) {
+        let answer = match typed {
+            Typed::Line(line) => read(line),
+            Typed::Interrupt | Typed::End => Approval::No,
+        };
+        // Whoever asked may be gone.
+        let _ = self.answer.send(answer);
+    }
 }

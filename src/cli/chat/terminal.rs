@@ -2,14 +2,9 @@
 
 use std::{
     io::{self, Write},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Mutex, PoisonError},
 };
 
-#[cfg(unix)]
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 #[cfg(unix)]
 use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
@@ -49,43 +44,6 @@ impl Drop for Quiet {
     fn drop(&mut self) {
         restore();
     }
-}
-
-/// The line that is typed next, as it is typed in a terminal without an editor; what was typed before is dropped.
-/// `None` at the end of the input, and soon after `given_up` was set.
-pub(super) fn read_line(given_up: &AtomicBool) -> io::Result<Option<String>> {
-    #[cfg(unix)]
-    {
-        let stdin = io::stdin();
-        let quiet = tcgetattr(&stdin)?;
-        let mut open = quiet.clone();
-        open.local_modes.insert(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
-        open.input_modes.insert(InputModes::ICRNL);
-        tcsetattr(&stdin, OptionalActions::Flush, &open)?;
-        let line = wait_for_line(&stdin, given_up);
-        tcsetattr(&stdin, OptionalActions::Now, &quiet)?;
-        line
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = given_up;
-        Ok(None)
-    }
-}
-
-/// A line comes whole, since the terminal edits it.
-#[cfg(unix)]
-fn wait_for_line(stdin: &io::Stdin, given_up: &AtomicBool) -> io::Result<Option<String>> {
-    const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-    let mut buffer = [0; 1024];
-    while !given_up.load(Ordering::SeqCst) {
-        if poll(&mut [PollFd::new(stdin, PollFlags::IN)], Some(&LOOK_AGAIN))? == 0 {
-            continue;
-        }
-        let read = rustix::io::read(stdin, &mut buffer)?;
-        return Ok((read > 0).then(|| String::from_utf8_lossy(&buffer[..read]).into_owned()));
-    }
-    Ok(None)
 }
 
 /// Gives the terminal back as it was. Does nothing where no chat has it.
