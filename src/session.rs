@@ -1,18 +1,28 @@
 //! One session of one agent: the log, the kernel, the capsule and the brain, and the wakes between them.
 
+mod reload;
+mod survey;
+
+pub use reload::{Candidate, Demand, Reload, ReloadError, Reloaded, Reloader};
+pub use survey::Survey;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use axon_capsule::{Capsule, HOST_COMMAND, Launch};
-use axon_runtime::{AbortController, AbortSignal, Brain, CognetError, Limits, Mode, RunResult, VerbError, WakeFailure};
+use axon_capsule::Capsule;
+use axon_runtime::{
+    AbortController, AbortSignal, Brain, CognetError, Entry, Limits, Mode, RunResult, Scope, VerbError, WakeFailure,
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    agent::{Agent, AgentError},
+    agent::{Agent, AgentError, launch},
+    beats::Beats,
     cognets::Found,
+    inbox::Inbox,
     kernel::{Actions, CapsuleBridge, CognetKernel, Recorder},
     log::{Envelope, LogError, SessionId, SessionLog},
     policy::Approver,
@@ -41,8 +51,6 @@ pub enum OpenError {
     Log(#[from] LogError),
     #[error(transparent)]
     Cognet(#[from] Box<CognetError>),
-    #[error("the program's own file cannot be found, so no capsule can be started: {0}")]
-    NoProgram(std::io::Error),
 }
 
 /// How a wake ended.
@@ -65,12 +73,25 @@ pub struct Workbench {
 /// A session with a brain in it.
 pub struct Session {
     bench: Workbench,
+    asked: Asked,
     kernel: Arc<CognetKernel>,
     brain: Brain,
     found: Found,
+    generation: u32,
+    inbox: Inbox,
     wake_on: Option<Vec<String>>,
+    /// The period of a continuous cognet.
+    period: Duration,
     /// Stimuli up to this seq have been handed to a wake.
     cursor: Option<u64>,
+}
+
+/// What was asked for in place of what `axon.toml` says.
+#[derive(Clone)]
+struct Asked {
+    cognet: Option<String>,
+    engine: Option<String>,
+    approver: Arc<dyn Approver>,
 }
 
 /// The first load of a cognet into a session; hot reload counts on.
@@ -78,20 +99,27 @@ const FIRST_GENERATION: u32 = 1;
 
 impl Workbench {
     /// Opens the log and makes ready what blocks need. No process is started yet.
-    pub fn open(agent: &Agent, session: Option<SessionId>, approver: Arc<dyn Approver>) -> Result<Self, OpenError> {
-        let policy = agent.policy()?;
+    pub async fn open(
+        agent: &Agent,
+        session: Option<SessionId>,
+        approver: Arc<dyn Approver>,
+    ) -> Result<Self, OpenError> {
+        // What is wrong with the policy is told before there is a session.
+        agent.policy()?;
         let id = session.unwrap_or_default();
         let (log, _) = SessionLog::open(&agent.sessions_dir(), id, agent.name(), agent.config().session.fsync)?;
         // Opening has written one line.
         let opened_after = log.last_seq().and_then(|opening| opening.checked_sub(1));
-        let recorder = Recorder::new(log);
-        let toolbox = Toolbox::new(policy, approver);
-        let launch = Launch {
-            program: std::env::current_exe().map_err(OpenError::NoProgram)?,
-            args: vec![HOST_COMMAND.to_owned()],
+        let recorder = Recorder::new(log, agent.secrets());
+        let toolbox = match agent.toolbox(approver, Arc::new(recorder.clone())).await {
+            Ok(toolbox) => toolbox,
+            Err(error) => {
+                recorder.log().clone().close().await?;
+                return Err(error.into());
+            }
         };
         let bridge = CapsuleBridge::new(recorder.clone(), toolbox.clone());
-        let capsule = Capsule::new(launch, agent.block_limits(), Arc::new(bridge));
+        let capsule = Capsule::new(launch().map_err(OpenError::from)?, agent.block_limits(), Arc::new(bridge));
         let actions = Arc::new(Actions::new(recorder.clone(), capsule.clone(), toolbox.clone()));
         Ok(Self { recorder, toolbox, capsule, actions, opened_after })
     }
@@ -110,21 +138,10 @@ impl Workbench {
         self.actions.run(sources, signal).await
     }
 
-    fn kernel(&self, agent: &Agent, state_name: &str, engine: Option<&str>) -> Result<CognetKernel, OpenError> {
-        let engine = agent.engine(engine, Arc::new(self.recorder.clone()))?;
-        Ok(CognetKernel::new(
-            self.recorder.clone(),
-            self.actions.clone(),
-            engine,
-            self.toolbox.clone(),
-            Store::of_cognet(&agent.state_dir(), state_name),
-            &agent.base()?,
-        ))
-    }
-
     /// Ends the capsule and closes the log.
     pub async fn close(self) -> Result<(), LogError> {
         self.capsule.shutdown().await;
+        self.toolbox.shutdown().await;
         self.recorder.log().clone().close().await
     }
 }
@@ -133,18 +150,31 @@ impl Session {
     /// Opens the log and loads the brain: config, plugins, main, boot hooks.
     pub async fn open(agent: &Agent, options: SessionOptions) -> Result<Self, OpenError> {
         let found = agent.cognet(options.cognet.as_deref()).map_err(AgentError::from)?;
-        let bench = Workbench::open(agent, options.session, options.approver)?;
+        let bench = Workbench::open(agent, options.session, options.approver.clone()).await?;
         let cursor = bench.log().newest_seq("kernel:run:start");
-        let kernel = Arc::new(bench.kernel(agent, found.state_name(), options.engine.as_deref())?);
-        let brain = match load(&bench.recorder, &kernel, &found, agent.brain_limits()).await {
+        let engine = agent.engine(options.engine.as_deref(), Arc::new(bench.recorder.clone()))?;
+        let kernel = Arc::new(CognetKernel::new(
+            bench.recorder.clone(),
+            bench.actions.clone(),
+            engine,
+            bench.toolbox.clone(),
+            Store::of_cognet(&agent.state_dir(), found.state_name()),
+            &agent.base()?,
+        ));
+        let brain = match load(&kernel, &found, FIRST_GENERATION, agent.brain_limits()).await {
             Ok(brain) => brain,
             Err(error) => {
                 bench.close().await?;
                 return Err(error.into());
             }
         };
-        let wake_on = agent.config().cognet.wake_on.clone().or_else(|| brain.config().wake_on.clone());
-        Ok(Self { bench, kernel, brain, found, wake_on, cursor })
+        let config = &agent.config().cognet;
+        let wake_on = config.wake_on.clone().or_else(|| brain.config().wake_on.clone());
+        let period = Duration::from_millis(config.tick_ms);
+        let inbox = Inbox::new(bench.log().clone());
+        let asked = Asked { cognet: options.cognet, engine: options.engine, approver: options.approver };
+        let generation = FIRST_GENERATION;
+        Ok(Self { bench, asked, kernel, brain, found, generation, inbox, wake_on, period, cursor })
     }
 
     pub fn log(&self) -> &SessionLog {
@@ -155,14 +185,36 @@ impl Session {
         &self.found.name
     }
 
+    /// How often a brain was put into this session, the first one included.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// What blocks can call now.
+    pub fn scope(&self) -> Scope {
+        self.bench.toolbox.scope()
+    }
+
     /// Asleep until a stimulus, or woken on a period.
     pub fn mode(&self) -> Mode {
         self.brain.config().mode
     }
 
-    /// Whether a stimulus of this type wakes the brain.
+    /// Whether a stimulus of this type wakes the brain. Those that do not are in the next wake's stimuli. A continuous brain
+    /// is woken by its beats alone.
     pub fn wakes_on(&self, kind: &str) -> bool {
-        self.wake_on.as_ref().is_none_or(|kinds| kinds.iter().any(|known| known == kind))
+        self.mode() == Mode::Invocation
+            && self.wake_on.as_ref().is_none_or(|kinds| kinds.iter().any(|known| known == kind))
+    }
+
+    /// When a continuous brain is to be woken; `None` for one that stimuli wake.
+    pub fn beats(&self) -> Option<Beats> {
+        (self.mode() == Mode::Continuous).then(|| Beats::new(self.period))
+    }
+
+    /// Where stimuli are admitted, also while a wake runs.
+    pub fn inbox(&self) -> Inbox {
+        self.inbox.clone()
     }
 
     /// Where this process began: what it records has a greater seq.
@@ -172,22 +224,34 @@ impl Session {
 
     /// Admits a text stimulus: in the log when this returns.
     pub async fn admit_text(&self, content: &str, source: &str) -> Result<Arc<Envelope>, LogError> {
-        self.bench.recorder.commit("stimulus:text", json!({ "content": content, "source": source })).await
+        self.inbox.admit_text(content, source).await
+    }
+
+    /// Whether there are stimuli that no wake has been handed.
+    pub fn has_stimuli(&self) -> Result<bool, LogError> {
+        Ok(!self.stimuli()?.is_empty())
     }
 
     /// One wake over the stimuli since the last. Every entry of it is in the log when this returns.
     pub async fn wake(&mut self, abort: &AbortController) -> Result<WakeOutcome, LogError> {
-        let recorder = self.kernel.recorder().clone();
-        let stimuli: Vec<_> = self
-            .log()
-            .entries_after(self.cursor)?
-            .into_iter()
-            .filter(|entry| entry.kind.starts_with("stimulus:"))
-            .collect();
+        self.wake_on_beat(abort, 0).await
+    }
+
+    /// The same on a beat of [`Session::beats`], before which as many were missed.
+    pub async fn wake_on_beat(&mut self, abort: &AbortController, missed: u64) -> Result<WakeOutcome, LogError> {
+        let recorder = self.bench.recorder.clone();
         let started = Instant::now();
-        recorder.set_run(Some(Uuid::now_v7().to_string()));
-        let start = recorder.commit("kernel:run:start", json!({ "stimuli": stimuli.len() })).await?;
-        self.cursor = Some(start.time.seq);
+        let stimuli = {
+            // Nothing may be admitted between what is handed over and the entry that marks it as such.
+            let _closed = self.inbox.close().await;
+            let stimuli = self.stimuli()?;
+            self.set_run(Some(Uuid::now_v7().to_string()));
+            let data = json!({ "stimuli": stimuli.len() });
+            let data = if missed == 0 { data } else { with(data, "missed", missed.into()) };
+            let start = recorder.commit("kernel:run:start", data).await?;
+            self.cursor = Some(start.time.seq);
+            stimuli
+        };
         self.bench.capsule.begin_wake();
 
         let result = self.brain.wake(stimuli, abort.signal()).await;
@@ -199,22 +263,26 @@ impl Session {
             Err(WakeFailure::Interrupted { reason, ticks }) => WakeOutcome::Interrupted { reason, ticks },
         };
         record_end(&recorder, &outcome, started.elapsed()).await?;
-        recorder.set_run(None);
+        self.set_run(None);
         self.log().sync().await?;
         Ok(outcome)
     }
 
+    /// A brain that was reloaded came with a pen of its own, so that what its boot hooks recorded was not taken for a part
+    /// of the wake that ran beside them.
+    fn set_run(&self, run: Option<String>) {
+        self.bench.recorder.set_run(run.clone());
+        self.kernel.recorder().set_run(run);
+    }
+
+    fn stimuli(&self) -> Result<Vec<Entry>, LogError> {
+        let entries = self.log().entries_after(self.cursor)?;
+        Ok(entries.into_iter().filter(|entry| entry.kind.starts_with("stimulus:")).collect())
+    }
+
     /// Runs the shutdown hooks, ends the capsule and closes the log.
     pub async fn close(self) -> Result<(), CloseError> {
-        let config = self.brain.config();
-        let identity = json!({ "name": config.name, "version": config.version, "generation": FIRST_GENERATION });
-        let recorder = self.kernel.recorder().clone();
-        recorder.emit("cognet:unload:start", identity.clone());
-        let unloaded = self.brain.shutdown().await;
-        match &unloaded {
-            Ok(()) => recorder.emit("cognet:unload:complete", identity),
-            Err(error) => recorder.emit("cognet:unload:failed", with(identity, "error", json!(error))),
-        }
+        let unloaded = unload(self.brain, &self.kernel, self.generation).await;
         drop(self.kernel);
         self.bench.close().await?;
         Ok(unloaded.map_err(Box::new)?)
@@ -231,13 +299,14 @@ pub enum CloseError {
 }
 
 async fn load(
-    recorder: &Recorder,
     kernel: &Arc<CognetKernel>,
     found: &Found,
+    generation: u32,
     limits: Limits,
 ) -> Result<Brain, Box<CognetError>> {
+    let recorder = kernel.recorder();
     let started = Instant::now();
-    recorder.emit("cognet:load:start", json!({ "name": found.name, "generation": FIRST_GENERATION }));
+    recorder.emit("cognet:load:start", json!({ "name": found.name, "generation": generation }));
     match Brain::load(&found.source, kernel.clone(), limits).await {
         Ok(brain) => {
             let config = brain.config();
@@ -246,7 +315,7 @@ async fn load(
                 json!({
                     "name": config.name,
                     "version": config.version,
-                    "generation": FIRST_GENERATION,
+                    "generation": generation,
                     "durationMs": millis(started.elapsed()),
                 }),
             );
@@ -257,7 +326,7 @@ async fn load(
                 "cognet:load:failed",
                 json!({
                     "name": found.name,
-                    "generation": FIRST_GENERATION,
+                    "generation": generation,
                     "durationMs": millis(started.elapsed()),
                     "error": error,
                 }),
@@ -265,6 +334,20 @@ async fn load(
             Err(Box::new(error))
         }
     }
+}
+
+/// Runs the shutdown hooks and drops the VM.
+async fn unload(brain: Brain, kernel: &CognetKernel, generation: u32) -> Result<(), CognetError> {
+    let config = brain.config();
+    let identity = json!({ "name": config.name, "version": config.version, "generation": generation });
+    let recorder = kernel.recorder();
+    recorder.emit("cognet:unload:start", identity.clone());
+    let unloaded = brain.shutdown().await;
+    match &unloaded {
+        Ok(()) => recorder.emit("cognet:unload:complete", identity),
+        Err(error) => recorder.emit("cognet:unload:failed", with(identity, "error", json!(error))),
+    }
+    unloaded
 }
 
 async fn record_end(recorder: &Recorder, outcome: &WakeOutcome, took: Duration) -> Result<(), LogError> {

@@ -9,12 +9,12 @@ use anstyle::Style;
 use axon_runtime::{CognetError, VerbError};
 use serde_json::json;
 
-use super::console::{BOLD, CYAN, RED};
+use super::console::{BOLD, CYAN, RED, harmless};
 use crate::{
     agent::AgentError,
     cognets::CognetLookupError,
     log::LogError,
-    session::{CloseError, OpenError},
+    session::{CloseError, OpenError, ReloadError},
 };
 
 /// The exit codes of the program.
@@ -35,6 +35,9 @@ pub(super) struct Failure {
     message: String,
     at: Option<Place>,
     traceback: Vec<String>,
+    /// The phase and the tick of the wake in which it happened.
+    phase: Option<String>,
+    tick: Option<u32>,
     hint: Option<String>,
 }
 
@@ -49,7 +52,7 @@ impl Failure {
     pub(super) fn new(exit: Exit, code: impl Into<String>, message: impl Into<String>) -> Self {
         let code = code.into();
         let message = without_code(message.into(), &code);
-        Self { exit, code, message, at: None, traceback: Vec::new(), hint: None }
+        Self { exit, code, message, at: None, traceback: Vec::new(), phase: None, tick: None, hint: None }
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -59,16 +62,14 @@ impl Failure {
 
     /// A cognet's failure: while loading it is the user's to mend first, during a wake it is the wake's.
     pub(super) fn cognet(exit: Exit, error: CognetError) -> Self {
-        let mut message = error.message;
-        if let Some(phase) = error.phase {
-            message.push_str(&format!(" (in phase {phase:?})"));
-        }
         Self {
             exit,
             code: error.code,
-            message,
+            message: error.message,
             at: error.at.map(|at| Place { file: at.file, line: at.line, source: at.source_line }),
             traceback: error.traceback,
+            phase: error.phase,
+            tick: error.tick,
             hint: error.hint,
         }
     }
@@ -80,7 +81,7 @@ impl Failure {
     /// Prints the failure; with `--json` one object on standard output, else text on standard error.
     pub(super) fn report(&self, as_json: bool) -> ExitCode {
         // Nobody is left to tell when these streams are gone.
-        let _ = if as_json { self.print_json() } else { self.print_text() };
+        let _ = if as_json { self.print_json().or_else(|_| self.print_text()) } else { self.print_text() };
         ExitCode::from(self.exit as u8)
     }
 
@@ -89,9 +90,18 @@ impl Failure {
         if let Some(at) = &self.at {
             error["file"] = at.file.clone().into();
             error["line"] = at.line.into();
+            if let Some(source) = &at.source {
+                error["sourceLine"] = source.clone().into();
+            }
         }
         if !self.traceback.is_empty() {
             error["traceback"] = json!(self.traceback);
+        }
+        if let Some(phase) = &self.phase {
+            error["phase"] = phase.clone().into();
+        }
+        if let Some(tick) = self.tick {
+            error["tick"] = tick.into();
         }
         if let Some(hint) = &self.hint {
             error["hint"] = hint.clone().into();
@@ -99,27 +109,70 @@ impl Failure {
         writeln!(io::stdout(), "{}", json!({ "error": error }))
     }
 
-    fn print_text(&self) -> io::Result<()> {
-        let mut err = anstream::stderr().lock();
+    /// The failure as people read it, styles included; ends with a newline.
+    pub(super) fn text(&self) -> String {
         let code = if self.code.is_empty() { String::new() } else { format!("{}: ", self.code) };
         let paint = |style: Style, text: &str| format!("{style}{text}{style:#}");
-        writeln!(err, "{} {code}{}", paint(RED.bold(), "error:"), self.message)?;
+        let mut text = format!("{} {code}{}\n", paint(RED.bold(), "error:"), harmless(&self.message));
         if let Some(at) = &self.at {
-            writeln!(err, "  {} {}:{}", paint(CYAN, "-->"), at.file, at.line)?;
+            let file = harmless(&at.file).replace('\n', "␊");
+            text.push_str(&format!("  {} {file}:{}\n", paint(CYAN, "-->"), at.line));
             if let Some(source) = &at.source {
                 let number = at.line.to_string();
-                writeln!(err, "  {} {}", paint(CYAN, &format!("{number} |")), source.trim_end())?;
+                let source = harmless(source.trim_end());
+                text.push_str(&format!("  {} {source}\n", paint(CYAN, &format!("{number} |"))));
             }
         }
-        for frame in &self.traceback {
-            writeln!(err, "    at {frame}")?;
+        for frame in self.callers() {
+            text.push_str(&format!("    at {}\n", harmless(frame)));
+        }
+        match (&self.phase, self.tick) {
+            (Some(phase), Some(tick)) => text.push_str(&format!("  in phase {phase:?} of tick {tick}\n")),
+            (Some(phase), None) => text.push_str(&format!("  in phase {phase:?}\n")),
+            (None, Some(tick)) => text.push_str(&format!("  in tick {tick}\n")),
+            (None, None) => {}
         }
         if let Some(hint) = &self.hint {
-            writeln!(err, "  {} {hint}", paint(BOLD, "hint:"))?;
+            text.push_str(&format!("  {} {hint}\n", paint(BOLD, "hint:")));
         }
-        Ok(())
+        text
+    }
+
+    /// The failure in a few words: code and place.
+    pub(super) fn brief(&self) -> String {
+        match &self.at {
+            Some(at) => format!("{} {}:{}", self.code, at.file, at.line),
+            None => self.code.clone(),
+        }
+    }
+
+    /// Whether the user's own files are the reason.
+    pub(super) fn is_of_files(&self) -> bool {
+        self.exit == Exit::Usage && (self.at.is_some() || FILE_CODES.contains(&self.code.as_str()))
+    }
+
+    fn print_text(&self) -> io::Result<()> {
+        anstream::stderr().lock().write_all(self.text().as_bytes())
     }
 }
+
+/// Failures that a person mends by changing a file of the agent.
+const FILE_CODES: [&str; 14] = [
+    "CONFIG_INVALID",
+    "DOTENV_INVALID",
+    "POLICY_INVALID",
+    "ENGINE_INVALID",
+    "UNREADABLE",
+    "COGNET_NOT_FOUND",
+    "COGNET_INVALID",
+    "COGNET_ABI_MISMATCH",
+    "COGNET_NO_LOOP",
+    "COGNET_LOOP_TWICE",
+    "COGNET_SYNTAX",
+    "COGNET_RUNTIME",
+    "COGNET_MEMORY",
+    "COGNET_CPU",
+];
 
 /// The message without the code that it may begin with, spelled as a code (`NOT_FOUND: `) or as a class (`NotFound: `).
 fn without_code(message: String, code: &str) -> String {
@@ -127,6 +180,17 @@ fn without_code(message: String, code: &str) -> String {
     match message.split_once(": ") {
         Some((first, rest)) if !code.is_empty() && same(first) => rest.to_owned(),
         _ => message,
+    }
+}
+
+impl Failure {
+    /// The traceback without a first frame that says no more than the place itself.
+    fn callers(&self) -> &[String] {
+        let place = self.at.as_ref().map(|at| format!("{}:{}", at.file, at.line));
+        match self.traceback.split_first() {
+            Some((first, callers)) if place.as_ref() == Some(first) => callers,
+            _ => &self.traceback,
+        }
     }
 }
 
@@ -151,7 +215,10 @@ impl From<io::Error> for Failure {
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         let exit = match error {
-            LogError::SessionId { .. } | LogError::Held { .. } | LogError::NotFound { .. } => Exit::Usage,
+            LogError::SessionId { .. }
+            | LogError::Held { .. }
+            | LogError::NotFound { .. }
+            | LogError::Corrupt { .. } => Exit::Usage,
             _ => Exit::Failed,
         };
         Self::new(exit, error.code(), error.to_string())
@@ -176,18 +243,12 @@ impl From<CognetLookupError> for Failure {
 
 impl From<AgentError> for Failure {
     fn from(error: AgentError) -> Self {
-        let code = match error {
-            AgentError::Cognet(error) => return error.into(),
-            AgentError::NoFolder { .. } => "AGENT_NOT_FOUND",
-            AgentError::Config(_) => "CONFIG_INVALID",
-            AgentError::Dotenv(_) => "DOTENV_INVALID",
-            AgentError::Policy(_) => "POLICY_INVALID",
-            AgentError::Engine(_) => "ENGINE_INVALID",
-            AgentError::Unreadable { .. } => "UNREADABLE",
-        };
-        let failure = Self::new(Exit::Usage, code, error.to_string());
-        match code {
-            "AGENT_NOT_FOUND" => failure.hint("name an agent folder with -C, or make one with `axon new DIR`"),
+        let failure = Self::new(Exit::Usage, error.code(), error.to_string());
+        match error {
+            AgentError::Cognet(error) => error.into(),
+            AgentError::NoFolder { .. } => {
+                failure.hint("name an agent folder with -C, or make one with `axon new DIR`")
+            }
             _ => failure,
         }
     }
@@ -197,9 +258,17 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Agent(error) => error.into(),
-            OpenError::Log(error) => Self { exit: Exit::Usage, ..error.into() },
+            OpenError::Log(error) => error.into(),
             OpenError::Cognet(error) => Self::cognet(Exit::Usage, *error),
-            OpenError::NoProgram(_) => Self::new(Exit::Usage, "NO_PROGRAM", error.to_string()),
+        }
+    }
+}
+
+impl From<ReloadError> for Failure {
+    fn from(error: ReloadError) -> Self {
+        match error {
+            ReloadError::Agent(error) => error.into(),
+            ReloadError::Cognet(error) => Self::cognet(Exit::Usage, *error),
         }
     }
 }

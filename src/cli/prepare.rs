@@ -1,6 +1,6 @@
 //! `axon prepare`: check everything without a model, and write types for editors.
 
-use std::{fs, sync::Arc};
+use std::sync::Arc;
 
 use axon_runtime::{Brain, Scope};
 
@@ -8,20 +8,24 @@ use super::{
     args::Common,
     console::Console,
     failure::{Exit, Failure},
+    types,
 };
 use crate::{
     agent::Agent,
     cognets::{self, Found},
     kernel::DryKernel,
     policy::Unattended,
-    tools::Toolbox,
+    tools::Unobserved,
 };
 
 pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;
     let mut report = Report { console: Console::stdout(), quiet: common.json.is_some() };
     report.good("axon.toml", "holds")?;
-    let scope = Toolbox::new(agent.policy()?, Arc::new(Unattended)).scope();
+    agent.policy()?;
+    let toolbox = agent.toolbox(Arc::new(Unattended), Arc::new(Unobserved)).await?;
+    let scope = toolbox.scope();
+    toolbox.shutdown().await;
     report.good("policy", &format!("grants {}", granted(&scope)))?;
 
     match agent.engine_name(common.engine.as_deref())? {
@@ -44,8 +48,8 @@ pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
             Err(failure) => failures.push(failure),
         }
     }
-    write_types(&agent, &scope)?;
-    report.good("types", "written to .axon/scope.d.ts")?;
+    types::write(agent.dir(), &scope)?;
+    report.good("types", "written to .axon/")?;
 
     // The program reports the last one as it ends.
     let last = failures.pop();
@@ -73,14 +77,6 @@ fn granted(scope: &Scope) -> String {
         .flat_map(|module| module.members.iter().map(move |member| format!("{}.{}", module.name, member.name)))
         .collect();
     if members.is_empty() { "no tool".to_owned() } else { members.join(", ") }
-}
-
-fn write_types(agent: &Agent, scope: &Scope) -> Result<(), Failure> {
-    let folder = agent.dir().join(".axon");
-    let path = folder.join("scope.d.ts");
-    fs::create_dir_all(&folder).and_then(|()| fs::write(&path, &scope.dts)).map_err(|error| {
-        Failure::new(Exit::Usage, "UNWRITABLE", format!("{} could not be written: {error}", path.display()))
-    })
 }
 
 struct Report {

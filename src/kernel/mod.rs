@@ -47,6 +47,10 @@ impl CognetKernel {
         Self { recorder, actions, engine, toolbox, store, base: RwLock::new(base.into()) }
     }
 
+    pub(crate) fn engine(&self) -> Option<&Engine> {
+        self.engine.as_ref()
+    }
+
     pub(crate) fn recorder(&self) -> &Recorder {
         &self.recorder
     }

@@ -12,6 +12,8 @@ pub(super) enum Failure {
     Denied(Denied),
     /// The call was cancelled or ran out of time; its caller knows which.
     Stopped,
+    /// A tool of the user's threw.
+    Thrown(ToolError),
     Fault(Fault),
 }
 
@@ -38,6 +40,8 @@ pub(super) enum FaultKind {
     UnknownTool,
     TimedOut,
     Cancelled,
+    Network,
+    NotStarted,
     Io,
     Internal,
 }
@@ -60,6 +64,8 @@ impl FaultKind {
             Self::UnknownTool => ("TypeError", "UNKNOWN_TOOL"),
             Self::TimedOut => ("TimeoutError", "TOOL_TIMEOUT"),
             Self::Cancelled => ("AbortError", "CANCELLED"),
+            Self::Network => ("NetworkError", "NETWORK"),
+            Self::NotStarted => ("ProcessError", "NOT_STARTED"),
             Self::Io => ("IoError", "IO"),
             Self::Internal => ("InternalError", "INTERNAL"),
         }

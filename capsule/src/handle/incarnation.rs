@@ -26,7 +26,7 @@ use super::{
     run_clock::RunClock,
 };
 use crate::{
-    Block, CapsuleHost, Launch, Limits, Namespace, ToolCall, ToolError,
+    Block, CapsuleHost, Launch, Limits, Namespace, ToolCall, ToolError, ToolFile, ToolReport,
     wire::{
         CallId, DecodeError, MAX_DATUM_DEPTH, RunId, RunReport, RunRequest, ToHost, ToKernel, frame, nests_too_deep,
     },
@@ -91,6 +91,8 @@ pub struct Incarnation {
 #[derive(Default)]
 struct Runs {
     live: HashMap<RunId, Run>,
+    /// Who waits for what files of `tools/` declare.
+    describing: HashMap<RunId, oneshot::Sender<ToolReport>>,
     dead: bool,
 }
 
@@ -99,9 +101,15 @@ struct Run {
     namespaces: Arc<[Namespace]>,
     settle: oneshot::Sender<Settlement>,
     clock: Arc<RunClock>,
-    /// Calls in flight, with what their arguments hold in bytes.
-    calls: HashMap<CallId, usize>,
+    calls: HashMap<CallId, InFlight>,
     calls_made: usize,
+    cancel: CancellationToken,
+}
+
+/// A call in flight.
+struct InFlight {
+    /// What its arguments hold, in bytes.
+    size: usize,
     cancel: CancellationToken,
 }
 
@@ -205,8 +213,20 @@ impl Incarnation {
         );
         drop(runs);
         let namespaces = block.namespaces.to_vec();
-        let _ = self.outgoing.send(ToHost::Run(RunRequest { run, source: block.source.clone(), namespaces }));
+        let files = block.files.to_vec();
+        let _ = self.outgoing.send(ToHost::Run(RunRequest { run, source: block.source.clone(), namespaces, files }));
         (settled, clock)
+    }
+
+    /// Asks what files of `tools/` declare. There is no answer when the process ends before.
+    pub fn describe(&self, id: RunId, files: Vec<ToolFile>) -> oneshot::Receiver<ToolReport> {
+        let (answer, answered) = oneshot::channel();
+        let mut runs = self.runs();
+        if !runs.dead {
+            runs.describing.insert(id, answer);
+            let _ = self.outgoing.send(ToHost::Describe { id, files });
+        }
+        answered
     }
 
     /// Cancels a run's tool calls, then the block.
@@ -261,6 +281,16 @@ impl Incarnation {
                 ToKernel::ToolCall { run, call, namespace, function, args } => {
                     self.call_tool((run, call), size, ToolCall { block: String::new(), namespace, function, args })?;
                 }
+                ToKernel::CancelCall { run, call } => {
+                    if let Some(call) = self.runs().live.get(&run).and_then(|run| run.calls.get(&call)) {
+                        call.cancel.cancel();
+                    }
+                }
+                ToKernel::Described { id, report } => {
+                    let answer =
+                        self.runs().describing.remove(&id).ok_or(Violation::Turn("an answer to no question"))?;
+                    let _ = answer.send(report);
+                }
                 ToKernel::Done(report) => self.settle(report)?,
                 ToKernel::Retire => {
                     self.retired.store(true, Relaxed);
@@ -300,7 +330,7 @@ impl Incarnation {
         if !run.namespaces.iter().any(known) {
             return Err(Violation::Turn("a call of a tool that is not in the block's scope"));
         }
-        let in_flight: usize = run.calls.values().sum();
+        let in_flight: usize = run.calls.values().map(|call| call.size).sum();
         if in_flight + size > MAX_ARGUMENTS_IN_FLIGHT_BYTES {
             let _ = self.outgoing.send(ToHost::ToolResult {
                 run: run_id,
@@ -309,11 +339,11 @@ impl Incarnation {
             });
             return Ok(());
         }
-        if run.calls.insert(call_id, size).is_some() {
+        let token = run.cancel.child_token();
+        if run.calls.insert(call_id, InFlight { size, cancel: token.clone() }).is_some() {
             return Err(Violation::Turn("two tool calls with one number"));
         }
         run.clock.pause(Instant::now());
-        let token = run.cancel.child_token();
         let call = ToolCall { block: run.block.clone(), ..call };
         drop(runs);
         let this = Arc::clone(self);
@@ -346,6 +376,7 @@ impl Incarnation {
     fn lose_all(&self) -> Vec<(oneshot::Sender<Settlement>, Lost)> {
         let mut runs = self.runs();
         runs.dead = true;
+        runs.describing.clear();
         let lost = runs.live.drain().map(|(_, run)| {
             run.cancel.cancel();
             (run.settle, if run.clock.started().is_some() { Lost::Running } else { Lost::BeforeStart })

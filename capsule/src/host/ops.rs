@@ -34,6 +34,7 @@ deno_core::extension!(
     deps = [deno_web],
     ops = [
         op_axon_call,
+        op_axon_cancel,
         op_axon_digest,
         op_axon_nearest,
         op_axon_print,
@@ -41,6 +42,7 @@ deno_core::extension!(
         op_axon_settle_error,
         op_axon_settle_value,
     ],
+    lazy_loaded_js = [dir "src/host", "fetch.js"],
     middleware = |op| if UNUSED_OPS.contains(&op.name) { op.disable() } else { op },
 );
 
@@ -139,6 +141,14 @@ fn op_axon_call<'s>(
     }
     host.send(&ToKernel::ToolCall { run: run.control.run, call: run.calls, namespace, function, args: data });
     Ok(run.calls)
+}
+
+/// Gives a call up; its answer still comes.
+#[op2(fast)]
+fn op_axon_cancel(state: &OpState, #[number] call: u64) {
+    if let Some(run) = state.try_borrow::<RunState>() {
+        run.control.host().send(&ToKernel::CancelCall { run: run.control.run, call });
+    }
 }
 
 /// The candidate (one a line) that `name` was most likely meant to be.

@@ -2,12 +2,15 @@
 
 mod air;
 mod bundled;
+mod escapes;
 mod fake;
 mod json;
 mod limits;
 mod load;
+mod many;
 mod modules;
 mod sandbox;
+mod types;
 mod verbs;
 mod wake;
 mod world;
