@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axon::log::{Event, Fsync, SessionId, SessionLog};
+use axon::log::{Event, Fsync, SessionId, SessionLog, SessionReader};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -51,7 +51,7 @@ fn id() -> SessionId {
 }
 
 fn event(n: usize) -> Event {
-    Event::new("stimulus:text", json!({ "content": format!("{n:0>90}") }))
+    Event::new("cognet:output:text", json!({ "content": format!("{n:0>90}") }))
 }
 
 fn print(line: std::fmt::Arguments<'_>) -> io::Result<()> {
@@ -131,7 +131,7 @@ fn long_session(count: usize) -> io::Result<()> {
     let bytes = fs::metadata(&session)?.len();
     print(format_args!("{count} entries, {} MB, {} bytes each", bytes / 1_000_000, bytes / count as u64))?;
     print(format_args!("{:<44} {:>9} {:>12} {:>14}", "", "time", "peak memory", "of the file"))?;
-    for what in ["open", "fold", "tail", "nothing new"] {
+    for what in ["open", "open and fold", "last 20 entries", "nothing new", "read the last 1 MiB", "read every line"] {
         let mut command = Command::new(env::current_exe()?);
         command.args([MEASURE, what]).arg(agent.path());
         row(what, command, bytes)?;
@@ -187,20 +187,30 @@ fn peak_of(status: &Path) -> u64 {
 }
 
 fn measure(what: &str, agent: &Path) -> io::Result<()> {
+    let dir = agent.join("data/sessions");
     let started = Instant::now();
-    let (log, _) =
-        SessionLog::open(&agent.join("data/sessions"), id(), "bench", Fsync::Never).map_err(io::Error::other)?;
+    // What `axon log show --last` and `axon log export` do before they print.
+    if let Some(size) = [("read the last 1 MiB", 1 << 20), ("read every line", u64::MAX)]
+        .into_iter()
+        .find_map(|(name, size)| (name == what).then_some(size))
+    {
+        let path = axon::log::session_path(&dir, &id());
+        let (reader, _) = SessionReader::open_near_end(&path, size).map_err(io::Error::other)?;
+        black_box(reader.map_while(Result::ok).map(|line| line.text.len()).sum::<usize>());
+        return print(format_args!("TOOK {} ms", started.elapsed().as_millis()));
+    }
+    let (log, _) = SessionLog::open(&dir, id(), "bench", Fsync::Never).map_err(io::Error::other)?;
     let opened = started.elapsed();
     let last = log.last_seq().unwrap_or_default();
     match what {
         "open" => print(format_args!("TOOK {} ms", opened.as_millis())),
-        "fold" => {
+        "open and fold" => {
             let content = |entry: axon_runtime::Entry| entry.data["content"].as_str().map_or(0, str::len);
             let bytes: usize = log.entries(None).map_while(Result::ok).map(content).sum();
             black_box(bytes);
             print(format_args!("TOOK {} ms", started.elapsed().as_millis()))
         }
-        "tail" => {
+        "last 20 entries" => {
             let started = Instant::now();
             black_box(log.entries_after(last.checked_sub(21)).map_err(io::Error::other)?);
             print(format_args!("TOOK {} µs", started.elapsed().as_micros()))
