@@ -3,6 +3,7 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod api;
+mod bindings;
 mod datum;
 mod handle;
 mod host;
@@ -13,10 +14,15 @@ mod wire;
 pub use api::{
     Block, BlockError, BlockErrorKind, BoxFuture, CapsuleHost, Launch, Limits, Namespace, Outcome, ToolCall, ToolError,
 };
+pub use bindings::{Bindings, MAX_BINDINGS_BYTES, Rebinding};
 pub use datum::Datum;
 pub use handle::Capsule;
 pub use host::serve;
 pub use source::{SourceError, erase_types};
+pub use wire::DecodeError;
+
+/// The name of the engine that this build has.
+pub const ENGINE: &str = if cfg!(feature = "v8") { "v8" } else { "quickjs" };
 
 /// The hidden command that makes the program serve blocks instead: `capsule-host`.
 pub const HOST_COMMAND: &str = "capsule-host";

@@ -26,7 +26,7 @@ use super::{
     run_clock::RunClock,
 };
 use crate::{
-    Block, CapsuleHost, Launch, Limits, Namespace, ToolCall, ToolError,
+    Bindings, Block, CapsuleHost, Launch, Limits, MAX_BINDINGS_BYTES, Namespace, ToolCall, ToolError,
     wire::{
         CallId, DecodeError, MAX_DATUM_DEPTH, RunId, RunReport, RunRequest, ToHost, ToKernel, frame, nests_too_deep,
     },
@@ -97,6 +97,8 @@ struct Runs {
 struct Run {
     block: String,
     namespaces: Arc<[Namespace]>,
+    /// What earlier blocks have left for it; taken when it asks for it, which it does once.
+    bindings: Option<Bindings>,
     settle: oneshot::Sender<Settlement>,
     clock: Arc<RunClock>,
     /// Calls in flight, with what their arguments hold in bytes.
@@ -196,6 +198,7 @@ impl Incarnation {
             Run {
                 block: block.id.clone(),
                 namespaces: Arc::clone(&block.namespaces),
+                bindings: Some(block.bindings.clone()),
                 settle,
                 clock: Arc::clone(&clock),
                 calls: HashMap::new(),
@@ -205,7 +208,9 @@ impl Incarnation {
         );
         drop(runs);
         let namespaces = block.namespaces.to_vec();
-        let _ = self.outgoing.send(ToHost::Run(RunRequest { run, source: block.source.clone(), namespaces }));
+        let has_bindings = !block.bindings.is_empty();
+        let request = RunRequest { run, source: block.source.clone(), namespaces, has_bindings };
+        let _ = self.outgoing.send(ToHost::Run(request));
         (settled, clock)
     }
 
@@ -261,6 +266,7 @@ impl Incarnation {
                 ToKernel::ToolCall { run, call, namespace, function, args } => {
                     self.call_tool((run, call), size, ToolCall { block: String::new(), namespace, function, args })?;
                 }
+                ToKernel::Need { run, names } => self.give_bindings(run, names)?,
                 ToKernel::Done(report) => self.settle(report)?,
                 ToKernel::Retire => {
                     self.retired.store(true, Relaxed);
@@ -268,6 +274,15 @@ impl Incarnation {
                 }
             }
         }
+        Ok(())
+    }
+
+    fn give_bindings(&self, run: RunId, names: Vec<String>) -> Result<(), Violation> {
+        let bindings = match self.runs().live.get_mut(&run) {
+            Some(live) => live.bindings.take().ok_or(Violation::Turn("a second request for bindings"))?,
+            None => return Ok(()),
+        };
+        let _ = self.outgoing.send(ToHost::Bindings { run, bindings: bindings.reachable(names) });
         Ok(())
     }
 
@@ -397,6 +412,9 @@ fn check_report(report: &RunReport, limits: &Limits) -> Result<(), Violation> {
         || result > limits.max_output_bytes.saturating_mul(JSON_GROWTH).saturating_add(SLACK_BYTES)
     {
         return Err(Violation::Turn("a report larger than the output limit"));
+    }
+    if crate::bindings::bytes_of(&report.bindings) > MAX_BINDINGS_BYTES {
+        return Err(Violation::Turn("more bindings than the limit"));
     }
     Ok(())
 }

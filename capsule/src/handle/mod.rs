@@ -24,7 +24,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Block, BlockError, BlockErrorKind, CapsuleHost, Launch, Limits, Outcome,
+    Bindings, Block, BlockError, BlockErrorKind, CapsuleHost, Launch, Limits, Outcome,
+    bindings::Binding,
     stop::StopReason,
     wire::{RunId, RunReport},
 };
@@ -49,6 +50,7 @@ struct Shared {
     starts: tokio::sync::Mutex<u64>,
     current: Mutex<Option<Arc<Incarnation>>>,
     restarts: Arc<Mutex<Restarts>>,
+    bindings: Mutex<Bindings>,
 }
 
 impl Capsule {
@@ -63,6 +65,7 @@ impl Capsule {
             starts: tokio::sync::Mutex::new(0),
             current: Mutex::default(),
             restarts: Arc::default(),
+            bindings: Mutex::default(),
         }))
     }
 
@@ -81,7 +84,11 @@ impl Capsule {
             slot = shared.slots.acquire() => slot,
         };
         shared.event("capsule:block:start", &[("id", block.id.as_str().into())]);
-        let ended = self.attempt(&block, &cancel).await;
+        let mut ended = self.attempt(&block, &cancel).await;
+        if !ended.bindings.is_empty() {
+            let changes = std::mem::take(&mut ended.bindings);
+            ended.outcome.rebinding = Some(shared.bindings().rebind(changes));
+        }
         let kind = if ended.outcome.result.is_ok() { "capsule:block:complete" } else { "capsule:block:failed" };
         shared.event(
             kind,
@@ -99,6 +106,17 @@ impl Capsule {
     pub async fn run_all(&self, blocks: Vec<Block>, cancel: CancellationToken) -> Vec<Outcome> {
         let runs = blocks.into_iter().map(|block| self.run(block, cancel.clone()));
         deno_core::futures::future::join_all(runs).await
+    }
+
+    /// What the blocks that have ended so far have left for later ones. Blocks that are to run at the same time start
+    /// from the same bindings; where they declare the same name, the last to end counts.
+    pub fn bindings(&self) -> Bindings {
+        self.0.bindings().clone()
+    }
+
+    /// Takes up the bindings of an earlier process.
+    pub fn restore(&self, bindings: Bindings) {
+        *self.0.bindings() = bindings;
     }
 
     /// Starts the process and its first isolates in the background.
@@ -224,7 +242,7 @@ impl Shared {
         Err(BlockError {
             kind: BlockErrorKind::Exception,
             message: format!(
-                "SourceTooLarge: the block has {} bytes, the limit is {limit}. Split it, or read the data from a file.",
+                "the block has {} bytes, the limit is {limit}. Split it, or read the data from a file.",
                 source.len()
             ),
             code: Some("SOURCE_TOO_LARGE".into()),
@@ -277,6 +295,10 @@ impl Shared {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn bindings(&self) -> MutexGuard<'_, Bindings> {
+        self.bindings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn restarts(&self) -> MutexGuard<'_, Restarts> {
         self.restarts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -297,11 +319,18 @@ struct Ended {
     duration: Duration,
     cpu: Duration,
     peak_bytes: u64,
+    bindings: Vec<(String, Binding)>,
 }
 
 impl Ended {
     fn failed(error: BlockError) -> Self {
-        Self { outcome: failed(error), duration: Duration::ZERO, cpu: Duration::ZERO, peak_bytes: 0 }
+        Self {
+            outcome: failed(error),
+            duration: Duration::ZERO,
+            cpu: Duration::ZERO,
+            peak_bytes: 0,
+            bindings: Vec::new(),
+        }
     }
 
     fn from_report(report: RunReport, incarnation: &Incarnation) -> Self {
@@ -314,13 +343,14 @@ impl Ended {
             }),
             Err(error) => Err(error),
         };
-        let outcome = Outcome { result, stdout: report.stdout, truncated: report.truncated };
-        Self { outcome, duration: Duration::ZERO, cpu: report.cpu, peak_bytes: report.peak_bytes }
+        let bindings = if result.is_ok() { report.bindings } else { Vec::new() };
+        let outcome = Outcome { result, stdout: report.stdout, truncated: report.truncated, rebinding: None };
+        Self { outcome, duration: Duration::ZERO, cpu: report.cpu, peak_bytes: report.peak_bytes, bindings }
     }
 }
 
 fn failed(error: BlockError) -> Outcome {
-    Outcome { result: Err(error), stdout: Vec::new(), truncated: false }
+    Outcome { result: Err(error), stdout: Vec::new(), truncated: false, rebinding: None }
 }
 
 fn stopped(reason: StopReason, limits: &Limits) -> BlockError {
@@ -339,7 +369,7 @@ fn overdue_error(overdue: Overdue, limits: &Limits) -> BlockError {
 fn crashed(why: &str) -> BlockError {
     BlockError {
         kind: BlockErrorKind::Exception,
-        message: format!("CapsuleCrashed: {why}. Nothing else is lost; run the block again if that is safe."),
+        message: format!("{why}. Nothing else is lost; run the block again if that is safe."),
         code: Some("CAPSULE_CRASHED".into()),
     }
 }

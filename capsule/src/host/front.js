@@ -6,6 +6,8 @@
   "use strict";
 
   const { core, primordials } = globalThis.__bootstrap;
+  const carriage = globalThis.__carry;
+  delete globalThis.__carry;
   const {
     op_axon_call,
     op_axon_digest,
@@ -17,6 +19,7 @@
   } = core.ops;
   const {
     ArrayIsArray,
+    ArrayPrototypeFilter,
     ArrayPrototypeIncludes,
     ArrayPrototypeJoin,
     ArrayPrototypePush,
@@ -41,6 +44,7 @@
     ReflectGetPrototypeOf,
     ReflectOwnKeys,
     RegExpPrototypeExec,
+    RegExpPrototypeSymbolReplace,
     SafeMap,
     SafeRegExp,
     SafeSet,
@@ -422,6 +426,8 @@
 
   const MAX_FRAMES = 6;
   const MAX_CAUSES = 5;
+  // Positions there are not the model's.
+  const EARLIER = new SafeRegExp("earlier-block:\\d+:\\d+");
   const UNKNOWN_NAME = new SafeRegExp("^(\\S+) is not defined$");
 
   function frames(error) {
@@ -432,7 +438,7 @@
     for (let i = 1; i < lines.length && kept.length < MAX_FRAMES; i++) {
       const line = StringPrototypeTrim(lines[i]);
       if (StringPrototypeStartsWith(line, "at ") && StringPrototypeIncludes(line, "block:")) {
-        ArrayPrototypePush(kept, `\n    ${line}`);
+        ArrayPrototypePush(kept, `\n    ${RegExpPrototypeSymbolReplace(EARLIER, line, "an earlier block")}`);
       }
     }
     return ArrayPrototypeJoin(kept, "");
@@ -448,8 +454,12 @@
     if (!isError(error)) return `Uncaught ${inspect([error])}`;
     const name = String(error.name);
     const message = String(error.message);
+    const unknown = unknownName(error, message);
+    const why = unknown === null ? undefined : carriage.whyForgotten(unknown);
     let text = message === "" ? name : `${name}: ${message}`;
-    text += frames(error) + hint(error, message);
+    if (why !== undefined) text += ` ${why}`;
+    text += frames(error);
+    if (unknown !== null && why === undefined) text += hint(unknown);
     if (depth >= MAX_CAUSES) return text;
     if (ArrayIsArray(error.errors)) {
       for (let i = 0; i < error.errors.length && i < MAX_CAUSES; i++) {
@@ -460,14 +470,23 @@
     return text;
   }
 
-  function hint(error, message) {
+  // The name that an error says is not defined, or null.
+  function unknownName(error, message) {
     const match = core.isNativeError(error) && error.name === "ReferenceError"
       ? RegExpPrototypeExec(UNKNOWN_NAME, message)
       : null;
-    if (match === null) return "";
-    const name = match[1];
+    return match === null ? null : match[1];
+  }
+
+  // Names that nobody means when they write another one.
+  const NEVER_MEANT = ["undefined", "NaN", "Infinity", "eval", "escape", "unescape"];
+
+  function hint(name) {
     if (name === "require") return `\nModules cannot be loaded here. ${scopeHint}`;
-    const candidates = ObjectGetOwnPropertyNames(globalThis);
+    const candidates = ArrayPrototypeFilter(
+      ObjectGetOwnPropertyNames(globalThis),
+      (candidate) => !ArrayPrototypeIncludes(NEVER_MEANT, candidate),
+    );
     const near = nearest(name, candidates);
     return (near === null ? "\n" : `\nDid you mean ${near}? `) + scopeHint;
   }
@@ -511,8 +530,9 @@
   // Called by the host with the block as a function.
   async function run(block) {
     try {
-      const value = await block();
+      const value = await block(carriage.expose);
       await pendingCallsEnd();
+      carriage.capture();
       settleValue(value);
     } catch (error) {
       settleError("", error);
@@ -538,5 +558,6 @@
     for (let i = 0; i < specifiers.length; i++) core.loadExtScript(specifiers[i]);
   }
 
-  return { __proto__: null, prepare, run, deliver, abort, seal, preload };
+  const { carry, carried } = carriage;
+  return { __proto__: null, prepare, carry, carried, run, deliver, abort, seal, preload };
 })();

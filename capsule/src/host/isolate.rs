@@ -15,6 +15,7 @@ use deno_error::JsErrorBox;
 use deno_web::{BlobStore, InMemoryBroadcastChannel};
 
 use super::{
+    carry::Carried,
     control::{RunControl, Settled},
     memory::{self, Budget},
     oom, ops,
@@ -24,7 +25,8 @@ use crate::{source::SOURCE_NAME, stop::StopReason};
 /// What the heap may grow beyond its limit while a block that is out of memory is being stopped.
 const UNWIND_HEADROOM_BYTES: usize = 16 << 20;
 
-const FRONT: &str = include_str!("front.js");
+/// The front takes what the first script gives.
+const FRONT: &str = concat!("globalThis.__carry = ", include_str!("carry.js"), include_str!("front.js"));
 const FRONT_NAME: &str = "ext:axon_capsule/front.js";
 
 /// The global that carries the front's functions through a snapshot.
@@ -48,6 +50,8 @@ pub struct Isolate {
 pub struct Front {
     pub prepare: v8::Global<v8::Function>,
     pub run: v8::Global<v8::Function>,
+    pub carry: v8::Global<v8::Function>,
+    pub carried: v8::Global<v8::Function>,
     pub deliver: v8::Global<v8::Function>,
     pub abort: v8::Global<v8::Function>,
 }
@@ -100,7 +104,13 @@ impl Isolate {
     pub fn let_to(&mut self, control: &Arc<RunControl>) {
         // An isolate serves one run, so the cell is empty.
         let _ = self.tenant.set(Arc::clone(control));
-        let state = ops::RunState { control: Arc::clone(control), settled: None, calls: 0, in_flight: 0 };
+        let state = ops::RunState {
+            control: Arc::clone(control),
+            settled: None,
+            calls: 0,
+            in_flight: 0,
+            carried: Carried::default(),
+        };
         self.op_state().borrow_mut().put(state);
     }
 
@@ -178,6 +188,8 @@ impl Front {
         Ok(Self {
             prepare: global("prepare")?,
             run: global("run")?,
+            carry: global("carry")?,
+            carried: global("carried")?,
             deliver: global("deliver")?,
             abort: global("abort")?,
         })

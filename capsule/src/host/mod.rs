@@ -3,6 +3,7 @@
 //! Threads: the main thread reads what the kernel sends; one thread watches the clocks; every isolate has its own.
 
 mod block;
+mod carry;
 mod clocks;
 mod control;
 mod isolate;
@@ -31,12 +32,9 @@ use rustix::process::Signal;
 use tokio::sync::mpsc;
 
 use crate::{
-    Limits,
+    ENGINE, Limits,
     wire::{RunId, RunRequest, ToHost, ToKernel, frame},
 };
-
-/// The name of the engine that this build has.
-const BACKEND: &str = if cfg!(feature = "v8") { "v8" } else { "quickjs" };
 
 /// The child's own descriptor of the channel starts here, above the standard ones.
 const FIRST_FREE_FD: i32 = 3;
@@ -117,7 +115,7 @@ fn serve_channel() -> io::Result<()> {
     });
     let watched = Arc::clone(&host);
     thread::Builder::new().name("watchdog".into()).spawn(move || watched.watchdog.run(&watched))?;
-    host.send(&ToKernel::Ready { backend: BACKEND.to_owned() });
+    host.send(&ToKernel::Ready { backend: ENGINE.to_owned() });
     host.pool.refill(&host);
     loop {
         match next_message(&mut channel)? {
@@ -160,6 +158,11 @@ impl Host {
                 if let Some(ticket) = self.runs().get(&run) {
                     // A run that has just ended takes no more results.
                     let _ = ticket.events.send(Event::ToolResult { call, result });
+                }
+            }
+            ToHost::Bindings { run, bindings } => {
+                if let Some(ticket) = self.runs().get(&run) {
+                    let _ = ticket.events.send(Event::Bindings(bindings));
                 }
             }
             ToHost::Limits(_) | ToHost::Shutdown => {

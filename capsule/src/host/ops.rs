@@ -11,11 +11,13 @@ use deno_error::JsErrorBox;
 use sha2::Digest;
 
 use super::{
+    carry::Carried,
     control::{RunControl, Settled},
     output::Value,
     values::{Reader, Unpassable},
 };
 use crate::{
+    bindings::Reason,
     stop::StopReason,
     wire::{CallId, ToKernel},
 };
@@ -27,6 +29,7 @@ pub struct RunState {
     /// Made so far; the number of the last one.
     pub calls: CallId,
     pub in_flight: usize,
+    pub carried: Carried,
 }
 
 deno_core::extension!(
@@ -35,6 +38,10 @@ deno_core::extension!(
     ops = [
         op_axon_call,
         op_axon_digest,
+        op_axon_forget,
+        op_axon_given,
+        op_axon_keep_source,
+        op_axon_keep_value,
         op_axon_nearest,
         op_axon_print,
         op_axon_random,
@@ -139,6 +146,35 @@ fn op_axon_call<'s>(
     }
     host.send(&ToKernel::ToolCall { run: run.control.run, call: run.calls, namespace, function, args: data });
     Ok(run.calls)
+}
+
+/// The serialised value of a name that earlier blocks have declared.
+#[op2]
+fn op_axon_given(state: &OpState, #[string] name: &str) -> Option<Uint8Array> {
+    state.try_borrow::<RunState>().and_then(|run| run.carried.value(name)).map(Uint8Array::from)
+}
+
+#[op2(fast)]
+fn op_axon_keep_value(state: &mut OpState, #[string] name: String, #[buffer] bytes: &[u8]) {
+    if let Some(run) = state.try_borrow_mut::<RunState>() {
+        run.carried.keep_value(name, bytes);
+    }
+}
+
+#[op2(fast)]
+fn op_axon_keep_source(state: &mut OpState, #[string] name: String, #[string] code: String) {
+    if let Some(run) = state.try_borrow_mut::<RunState>() {
+        run.carried.keep_source(name, code);
+    }
+}
+
+/// Remembers why a name is not kept: for what it is, or for its size if there is one.
+#[op2(fast)]
+fn op_axon_forget(state: &mut OpState, #[string] name: String, #[string] what: String, #[number] bytes: u64) {
+    if let Some(run) = state.try_borrow_mut::<RunState>() {
+        let reason = if bytes > 0 { Reason::TooLarge(bytes) } else { Reason::NoCopy(what) };
+        run.carried.forget(name, reason);
+    }
 }
 
 /// The candidate (one a line) that `name` was most likely meant to be.

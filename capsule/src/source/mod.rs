@@ -3,11 +3,15 @@
 //! The result is an expression: an async function whose return value is the block's value. Positions survive through a
 //! source map that speaks of the source as the model wrote it, fence included.
 
+use std::collections::BTreeMap;
+
 mod completion;
 mod fence;
+mod names;
 mod nesting;
 mod typescript;
 
+pub use names::{Declared, Names, Shape};
 pub use nesting::MAX_NESTING;
 pub use typescript::{erase, erase_types};
 
@@ -17,10 +21,13 @@ pub const SOURCE_NAME: &str = "block";
 /// JavaScript with the way back to the model's positions.
 #[derive(Debug)]
 pub struct Erased {
-    /// An expression: `(async () => { ... })`.
+    /// An expression: an async function, called with what takes the readers of its top-level names.
     pub code: String,
     /// A source map, as JSON.
     pub source_map: String,
+    pub names: Names,
+    /// The source of each namespace that is declared, as JavaScript.
+    pub namespaces: BTreeMap<String, String>,
 }
 
 /// Why a source cannot be run, in words for the model.

@@ -1,9 +1,9 @@
 //! What the kernel and the isolate process say to each other.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::codec::{DecodeError, Decoder, Encoder};
-use crate::{BlockError, BlockErrorKind, Datum, Limits, Namespace, ToolError};
+use crate::{BlockError, BlockErrorKind, Datum, Limits, Namespace, ToolError, bindings::Binding};
 
 /// Names a run within one incarnation of the process.
 pub type RunId = u64;
@@ -23,6 +23,11 @@ pub enum ToHost {
         call: CallId,
         result: Result<Datum, ToolError>,
     },
+    /// The bindings that the run has asked for, and those that they need.
+    Bindings {
+        run: RunId,
+        bindings: Vec<(String, Arc<Binding>)>,
+    },
     Shutdown,
 }
 
@@ -31,6 +36,8 @@ pub struct RunRequest {
     pub run: RunId,
     pub source: String,
     pub namespaces: Vec<Namespace>,
+    /// Earlier blocks have left bindings to ask for.
+    pub has_bindings: bool,
 }
 
 /// From the isolate process to the kernel.
@@ -49,6 +56,11 @@ pub enum ToKernel {
         function: String,
         args: Vec<Datum>,
     },
+    /// The run needs what earlier blocks have left under these names, if anything.
+    Need {
+        run: RunId,
+        names: Vec<String>,
+    },
     Done(RunReport),
     /// An isolate could not be stopped: the process wants to be replaced once its other runs have ended.
     Retire,
@@ -63,6 +75,8 @@ pub struct RunReport {
     pub truncated: bool,
     pub cpu: Duration,
     pub peak_bytes: u64,
+    /// What the block has declared or changed, for later ones.
+    pub bindings: Vec<(String, Binding)>,
 }
 
 impl ToHost {
@@ -81,6 +95,7 @@ impl ToHost {
                     out.str(&namespace.name);
                     out.list(&namespace.members, |out, member| out.str(member));
                 });
+                out.u8(request.has_bindings.into());
             }
             Self::Cancel(run) => {
                 out.u8(2);
@@ -104,6 +119,14 @@ impl ToHost {
                 }
             }
             Self::Shutdown => out.u8(4),
+            Self::Bindings { run, bindings } => {
+                out.u8(5);
+                out.u64(*run);
+                out.list(bindings, |out, (name, binding)| {
+                    out.str(name);
+                    binding.encode(out);
+                });
+            }
         }
         out.finish()
     }
@@ -117,6 +140,7 @@ impl ToHost {
                 source: body.string()?,
                 namespaces: body
                     .list(|body| Ok(Namespace { name: body.string()?, members: body.list(Decoder::string)? }))?,
+                has_bindings: body.bool()?,
             }),
             2 => Self::Cancel(body.u64()?),
             3 => Self::ToolResult {
@@ -133,6 +157,10 @@ impl ToHost {
                 },
             },
             4 => Self::Shutdown,
+            5 => Self::Bindings {
+                run: body.u64()?,
+                bindings: body.list(|body| Ok((body.string()?, Arc::new(Binding::decode(body)?))))?,
+            },
             tag => return Err(DecodeError::UnknownTag { what: "a message to the host", tag }),
         };
         body.finish()?;
@@ -165,6 +193,11 @@ impl ToKernel {
                 encode_report(&mut out, report);
             }
             Self::Retire => out.u8(4),
+            Self::Need { run, names } => {
+                out.u8(5);
+                out.u64(*run);
+                out.list(names, |out, name| out.str(name));
+            }
         }
         out.finish()
     }
@@ -183,6 +216,7 @@ impl ToKernel {
             },
             3 => Self::Done(decode_report(&mut body)?),
             4 => Self::Retire,
+            5 => Self::Need { run: body.u64()?, names: body.list(Decoder::string)? },
             tag => return Err(DecodeError::UnknownTag { what: "a message to the kernel", tag }),
         };
         body.finish()?;
@@ -243,6 +277,10 @@ fn encode_report(out: &mut Encoder, report: &RunReport) {
     out.u8(report.truncated.into());
     out.u64(u64::try_from(report.cpu.as_micros()).unwrap_or(u64::MAX));
     out.u64(report.peak_bytes);
+    out.list(&report.bindings, |out, (name, binding)| {
+        out.str(name);
+        binding.encode(out);
+    });
 }
 
 fn decode_report(body: &mut Decoder<'_>) -> Result<RunReport, DecodeError> {
@@ -266,6 +304,7 @@ fn decode_report(body: &mut Decoder<'_>) -> Result<RunReport, DecodeError> {
         truncated: body.bool()?,
         cpu: Duration::from_micros(body.u64()?),
         peak_bytes: body.u64()?,
+        bindings: body.list(|body| Ok((body.string()?, Binding::decode(body)?)))?,
     })
 }
 
@@ -278,6 +317,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::bindings::{Content, Form, Reason};
+
+    fn binding() -> impl Strategy<Value = Binding> {
+        let form = prop_oneof![Just(Form::Function), Just(Form::Expression), Just(Form::Statements)];
+        let content = prop_oneof![
+            any::<Vec<u8>>().prop_map(Content::Value),
+            (form, any::<String>(), any::<Vec<String>>()).prop_map(|(form, code, names)| Content::Source {
+                form,
+                code,
+                names
+            }),
+            any::<String>().prop_map(|what| Content::Forgotten(Reason::NoCopy(what))),
+            any::<u64>().prop_map(|bytes| Content::Forgotten(Reason::TooLarge(bytes))),
+        ];
+        (any::<bool>(), content).prop_map(|(assignable, content)| Binding { assignable, content })
+    }
+
+    fn bindings() -> impl Strategy<Value = Vec<(String, Binding)>> {
+        prop::collection::vec((any::<String>(), binding()), 0..4)
+    }
 
     fn datum() -> impl Strategy<Value = Datum> {
         let leaf = prop_oneof![
@@ -322,8 +381,15 @@ mod tests {
         let namespace = (any::<String>(), any::<Vec<String>>()).prop_map(|(name, members)| Namespace { name, members });
         prop_oneof![
             Just(ToHost::Limits(Limits::default())),
-            (any::<u64>(), any::<String>(), prop::collection::vec(namespace, 0..4))
-                .prop_map(|(run, source, namespaces)| ToHost::Run(RunRequest { run, source, namespaces })),
+            (any::<u64>(), any::<String>(), prop::collection::vec(namespace, 0..4), any::<bool>()).prop_map(
+                |(run, source, namespaces, has_bindings)| {
+                    ToHost::Run(RunRequest { run, source, namespaces, has_bindings })
+                }
+            ),
+            (any::<u64>(), bindings()).prop_map(|(run, bindings)| ToHost::Bindings {
+                run,
+                bindings: bindings.into_iter().map(|(name, binding)| (name, Arc::new(binding))).collect(),
+            }),
             any::<u64>().prop_map(ToHost::Cancel),
             (any::<u64>(), any::<u64>(), prop::result::maybe_err(datum(), tool_error()))
                 .prop_map(|(run, call, result)| ToHost::ToolResult { run, call, result }),
@@ -339,14 +405,16 @@ mod tests {
             any::<bool>(),
             any::<u32>(),
             any::<u64>(),
+            bindings(),
         )
-            .prop_map(|(run, result, stdout, truncated, micros, peak_bytes)| RunReport {
+            .prop_map(|(run, result, stdout, truncated, micros, peak_bytes, bindings)| RunReport {
                 run,
                 result,
                 stdout,
                 truncated,
                 cpu: Duration::from_micros(micros.into()),
                 peak_bytes,
+                bindings,
             });
         prop_oneof![
             any::<String>().prop_map(|backend| ToKernel::Ready { backend }),
@@ -360,6 +428,7 @@ mod tests {
                     args
                 }),
             report.prop_map(ToKernel::Done),
+            (any::<u64>(), any::<Vec<String>>()).prop_map(|(run, names)| ToKernel::Need { run, names }),
             Just(ToKernel::Retire),
         ]
     }

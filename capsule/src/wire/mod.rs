@@ -4,5 +4,5 @@ mod codec;
 pub mod frame;
 mod message;
 
-pub use codec::{DecodeError, MAX_DATUM_DEPTH, nests_too_deep};
+pub use codec::{DecodeError, Decoder, Encoder, MAX_DATUM_DEPTH, nests_too_deep};
 pub use message::{CallId, RunId, RunReport, RunRequest, ToHost, ToKernel};

@@ -4,6 +4,7 @@
 
 mod hostile;
 mod lifecycle;
+mod notebook;
 mod support;
 mod tools;
 mod typescript;
@@ -23,7 +24,9 @@ fn main() -> ExitCode {
         _ => {}
     }
     let mut trials = Vec::new();
-    for group in [hostile::trials, lifecycle::trials, tools::trials, typescript::trials, values::trials] {
+    for group in
+        [hostile::trials, lifecycle::trials, notebook::trials, tools::trials, typescript::trials, values::trials]
+    {
         trials.extend(group());
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
