@@ -121,6 +121,31 @@ impl Agent {
         }
     }
 
+    /// What the engine is called, once it is known that it can be made. A missing key is told, too.
+    pub(crate) fn engine_name(&self, asked: Option<&str>) -> Result<Option<String>, AgentError> {
+        struct NoFacts;
+        impl SessionFacts for NoFacts {
+            fn last_result(&self) -> Option<String> {
+                None
+            }
+            fn last_stimulus(&self) -> Option<String> {
+                None
+            }
+        }
+        let mut spec = engine_spec(&self.config.engine);
+        if let Some(asked) = asked {
+            spec.override_with(asked)?;
+        }
+        match Engine::from_spec(spec, &self.dir, &|name| self.variable(name), Arc::new(NoFacts)) {
+            Ok(engine) => {
+                let (provider, model) = engine.describe();
+                Ok(Some(format!("{provider}, model {model}")))
+            }
+            Err(EngineConfigError::NotConfigured) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The limits of the agent's brain.
     pub(crate) fn brain_limits(&self) -> axon_runtime::Limits {
         let config = &self.config.cognet;

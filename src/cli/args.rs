@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
+use super::log::LogCommand;
+
 /// Hosts cognets: agent brains written as Luau scripts, whose TypeScript runs in a capsule.
 #[derive(Debug, Parser)]
 #[command(
@@ -116,7 +118,7 @@ Examples:
     /// Check configuration, policy and cognets without a model, and write types into .axon/
     #[command(after_help = "Example:\n  axon prepare")]
     Prepare,
-    /// Read sessions
+    /// Read sessions, check them, and remove old ones
     Log {
         #[command(subcommand)]
         command: LogCommand,
@@ -133,75 +135,14 @@ pub(super) struct Exec {
     pub(super) code: Vec<String>,
 }
 
-#[derive(Debug, Subcommand)]
-pub(super) enum LogCommand {
-    /// The sessions of the agent, newest last
-    #[command(after_help = "Example:\n  axon log list")]
-    List,
-    /// One session as a conversation; the last one when none is named
-    #[command(after_help = "\
-Examples:
-  axon log show
-  axon log show --all
-  axon log show --type cognet:action --json")]
-    Show {
-        /// The session; the last one when none is named
-        id: Option<String>,
-        #[command(flatten)]
-        filter: Filter,
-    },
-    /// Follow one session as it grows
-    #[command(after_help = "Example:\n  axon log tail --all")]
-    Tail {
-        /// The session; the last one when none is named
-        id: Option<String>,
-        #[command(flatten)]
-        filter: Filter,
-    },
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct Filter {
-    /// Only this type or family, such as cognet:action or kernel; may be repeated
-    #[arg(long = "type", value_name = "TYPE")]
-    pub(super) types: Vec<String>,
-    /// Telemetry too
-    #[arg(long)]
-    pub(super) all: bool,
-}
-
-impl Filter {
-    pub(super) fn takes(&self, kind: &str, is_entry: bool) -> bool {
-        if self.types.is_empty() {
-            return is_entry || self.all;
-        }
-        self.types.iter().any(|wanted| {
-            let family = wanted.trim_end_matches(['*', ':']);
-            kind == family || kind.strip_prefix(family).is_some_and(|rest| rest.starts_with(':'))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 
-    use super::{Args, Filter};
+    use super::Args;
 
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
-    }
-
-    #[test]
-    fn a_type_filter_takes_the_type_and_its_family_and_no_lookalike() {
-        let filter = |types: &[&str], all| Filter { types: types.iter().map(|t| t.to_string()).collect(), all };
-        assert!(filter(&["cognet:action"], false).takes("cognet:action:result", true));
-        assert!(filter(&["cognet:action:*"], false).takes("cognet:action:result", true));
-        assert!(filter(&["kernel"], false).takes("kernel:run:start", false));
-        assert!(!filter(&["cognet:act"], false).takes("cognet:action:result", true));
-        assert!(filter(&[], false).takes("stimulus:text", true));
-        assert!(!filter(&[], false).takes("kernel:run:start", false));
-        assert!(filter(&[], true).takes("kernel:run:start", false));
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn clone(common: &Common, cognet: &str, name: Option<&str>) -> Result
             .hint(format!("there are {}", known.join(", "))));
     };
     let name = name.unwrap_or(bundled.name);
-    if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
+    if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_') {
         return Err(Failure::new(Exit::Usage, "COGNET_INVALID", format!("{name:?} cannot be a cognet's name"))
             .hint("use letters, digits, - and _"));
     }

@@ -11,7 +11,12 @@ use anstyle::{AnsiColor, Style};
 pub(super) struct Console {
     out: anstream::AutoStream<io::Stdout>,
     terminal: bool,
+    /// What waits to be written, when writing is put off.
+    pending: Option<String>,
 }
+
+/// How much a buffered console puts off at most, in bytes.
+const PENDING_BYTES: usize = 64 * 1024;
 
 pub(super) const DIM: Style = Style::new().dimmed();
 pub(super) const BOLD: Style = Style::new().bold();
@@ -22,7 +27,12 @@ pub(super) const YELLOW: Style = AnsiColor::Yellow.on_default();
 
 impl Console {
     pub(super) fn stdout() -> Self {
-        Self { out: anstream::AutoStream::auto(io::stdout()), terminal: io::stdout().is_terminal() }
+        Self { out: anstream::AutoStream::auto(io::stdout()), terminal: io::stdout().is_terminal(), pending: None }
+    }
+
+    /// For much at once: written in pieces, the last one by [`Console::flush`].
+    pub(super) fn buffered() -> Self {
+        Self { pending: Some(String::new()), ..Self::stdout() }
     }
 
     /// Text as it is, made harmless for a terminal.
@@ -32,6 +42,18 @@ impl Console {
 
     /// Our own text, styles included.
     pub(super) fn raw(&mut self, text: &str) -> io::Result<()> {
+        let Some(pending) = &mut self.pending else { return self.write(text) };
+        pending.push_str(text);
+        if pending.len() < PENDING_BYTES { Ok(()) } else { self.flush() }
+    }
+
+    /// Writes what was put off.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let text = self.pending.as_mut().map(std::mem::take).unwrap_or_default();
+        if text.is_empty() { Ok(()) } else { self.write(&text) }
+    }
+
+    fn write(&mut self, text: &str) -> io::Result<()> {
         let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),

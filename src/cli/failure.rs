@@ -35,6 +35,9 @@ pub(super) struct Failure {
     message: String,
     at: Option<Place>,
     traceback: Vec<String>,
+    /// The phase and the tick of the wake in which it happened.
+    phase: Option<String>,
+    tick: Option<u32>,
     hint: Option<String>,
 }
 
@@ -47,7 +50,9 @@ struct Place {
 
 impl Failure {
     pub(super) fn new(exit: Exit, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { exit, code: code.into(), message: message.into(), at: None, traceback: Vec::new(), hint: None }
+        let code = code.into();
+        let message = without_code(message.into(), &code);
+        Self { exit, code, message, at: None, traceback: Vec::new(), phase: None, tick: None, hint: None }
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -57,16 +62,14 @@ impl Failure {
 
     /// A cognet's failure: while loading it is the user's to mend first, during a wake it is the wake's.
     pub(super) fn cognet(exit: Exit, error: CognetError) -> Self {
-        let mut message = error.message;
-        if let Some(phase) = error.phase {
-            message.push_str(&format!(" (in phase {phase:?})"));
-        }
         Self {
             exit,
             code: error.code,
-            message,
+            message: error.message,
             at: error.at.map(|at| Place { file: at.file, line: at.line, source: at.source_line }),
             traceback: error.traceback,
+            phase: error.phase,
+            tick: error.tick,
             hint: error.hint,
         }
     }
@@ -87,9 +90,18 @@ impl Failure {
         if let Some(at) = &self.at {
             error["file"] = at.file.clone().into();
             error["line"] = at.line.into();
+            if let Some(source) = &at.source {
+                error["sourceLine"] = source.clone().into();
+            }
         }
         if !self.traceback.is_empty() {
             error["traceback"] = json!(self.traceback);
+        }
+        if let Some(phase) = &self.phase {
+            error["phase"] = phase.clone().into();
+        }
+        if let Some(tick) = self.tick {
+            error["tick"] = tick.into();
         }
         if let Some(hint) = &self.hint {
             error["hint"] = hint.clone().into();
@@ -99,11 +111,7 @@ impl Failure {
 
     fn print_text(&self) -> io::Result<()> {
         let mut err = anstream::stderr().lock();
-        let code = if self.message.starts_with(&self.code) || self.code.is_empty() {
-            String::new()
-        } else {
-            format!("{}: ", self.code)
-        };
+        let code = if self.code.is_empty() { String::new() } else { format!("{}: ", self.code) };
         let paint = |style: Style, text: &str| format!("{style}{text}{style:#}");
         writeln!(err, "{} {code}{}", paint(RED.bold(), "error:"), self.message)?;
         if let Some(at) = &self.at {
@@ -113,13 +121,39 @@ impl Failure {
                 writeln!(err, "  {} {}", paint(CYAN, &format!("{number} |")), source.trim_end())?;
             }
         }
-        for frame in &self.traceback {
+        for frame in self.callers() {
             writeln!(err, "    at {frame}")?;
+        }
+        match (&self.phase, self.tick) {
+            (Some(phase), Some(tick)) => writeln!(err, "  in phase {phase:?} of tick {tick}")?,
+            (Some(phase), None) => writeln!(err, "  in phase {phase:?}")?,
+            (None, Some(tick)) => writeln!(err, "  in tick {tick}")?,
+            (None, None) => {}
         }
         if let Some(hint) = &self.hint {
             writeln!(err, "  {} {hint}", paint(BOLD, "hint:"))?;
         }
         Ok(())
+    }
+}
+
+/// The message without the code that it may begin with, spelled as a code (`NOT_FOUND: `) or as a class (`NotFound: `).
+fn without_code(message: String, code: &str) -> String {
+    let same = |first: &str| first.eq_ignore_ascii_case(&code.replace('_', "")) || first == code;
+    match message.split_once(": ") {
+        Some((first, rest)) if !code.is_empty() && same(first) => rest.to_owned(),
+        _ => message,
+    }
+}
+
+impl Failure {
+    /// The traceback without a first frame that says no more than the place itself.
+    fn callers(&self) -> &[String] {
+        let place = self.at.as_ref().map(|at| format!("{}:{}", at.file, at.line));
+        match self.traceback.split_first() {
+            Some((first, callers)) if place.as_ref() == Some(first) => callers,
+            _ => &self.traceback,
+        }
     }
 }
 
@@ -202,6 +236,25 @@ impl From<CloseError> for Failure {
         match error {
             CloseError::Log(error) => error.into(),
             CloseError::Cognet(error) => Self::cognet(Exit::Failed, *error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_code;
+
+    #[test]
+    fn a_code_is_told_once_however_the_message_spells_it() {
+        for (message, code, told) in [
+            ("POLICY_DENIED: no", "POLICY_DENIED", "no"),
+            ("PolicyDenied: no", "POLICY_DENIED", "no"),
+            ("timeout: late", "timeout", "late"),
+            ("TypeError: x: y", "exception", "TypeError: x: y"),
+            ("no colon", "", "no colon"),
+            (": x", "", ": x"),
+        ] {
+            assert_eq!(without_code(message.to_owned(), code), told);
         }
     }
 }

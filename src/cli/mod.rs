@@ -4,6 +4,7 @@ mod args;
 mod chat;
 mod clone;
 mod console;
+mod continuous;
 mod exec;
 mod failure;
 mod follow;
@@ -13,7 +14,7 @@ mod new;
 mod prepare;
 mod run;
 mod scope;
-mod timeline;
+mod types;
 
 use std::process::ExitCode;
 

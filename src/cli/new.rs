@@ -1,19 +1,24 @@
 //! `axon new`: an agent folder that runs at once, without a model.
 
-use std::{fs, io, path::Path};
+use std::{fs, io, path::Path, sync::Arc};
 
 use super::{
     console::Console,
     failure::{Exit, Failure},
+    types,
 };
+use crate::{agent::Agent, policy::Unattended, tools::Toolbox};
 
 /// Every file of a new agent.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 8] = [
     ("axon.toml", include_str!("new_agent/axon.toml")),
     ("boot.md", include_str!("new_agent/boot.md")),
     ("cognets/hello.lua", include_str!("new_agent/cognets/hello.lua")),
     (".gitignore", include_str!("new_agent/gitignore")),
     ("README.md", include_str!("new_agent/README.md")),
+    (".luaurc", include_str!("new_agent/luaurc.json")),
+    (".luarc.json", include_str!("new_agent/luarc.json")),
+    (".vscode/settings.json", include_str!("new_agent/vscode/settings.json")),
 ];
 
 pub(super) fn new(dir: &Path) -> Result<(), Failure> {
@@ -34,6 +39,8 @@ pub(super) fn new(dir: &Path) -> Result<(), Failure> {
         let parent = path.parent().unwrap_or(dir);
         fs::create_dir_all(parent).and_then(|()| fs::write(&path, text)).map_err(|error| unwritable(&path, &error))?;
     }
+    let agent = Agent::open(dir)?;
+    types::write(agent.dir(), &Toolbox::new(agent.policy()?, Arc::new(Unattended)).scope())?;
     let mut console = Console::stdout();
     console.line(&format!("made {}", dir.display()))?;
     console.line(&format!("try it: cd {} && axon run \"hello\"", quoted(dir)))?;

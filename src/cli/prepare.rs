@@ -1,6 +1,6 @@
 //! `axon prepare`: check everything without a model, and write types for editors.
 
-use std::{fs, sync::Arc};
+use std::sync::Arc;
 
 use axon_runtime::{Brain, Scope};
 
@@ -8,6 +8,7 @@ use super::{
     args::Common,
     console::Console,
     failure::{Exit, Failure},
+    types,
 };
 use crate::{
     agent::Agent,
@@ -24,8 +25,16 @@ pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
     let scope = Toolbox::new(agent.policy()?, Arc::new(Unattended)).scope();
     report.good("policy", &format!("grants {}", granted(&scope)))?;
 
+    match agent.engine_name(common.engine.as_deref())? {
+        Some(name) => report.good("engine", &name)?,
+        None => report.good("engine", "none, so only brains that ask no model work")?,
+    }
+
     let chosen = agent.cognet(common.cognet.as_deref())?;
     let mut all = cognets::installed(&agent.cognets_dir())?;
+    if common.cognet.is_some() {
+        all.clear();
+    }
     if !all.iter().any(|found| found.name == chosen.name) {
         all.push(chosen);
     }
@@ -33,18 +42,18 @@ pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
     for found in &all {
         match check(&agent, found, &scope).await {
             Ok(identity) => report.good(&format!("cognet {}", found.name), &identity)?,
-            Err(failure) => failures.push((found.name.clone(), failure)),
+            Err(failure) => failures.push(failure),
         }
     }
-    write_types(&agent, &scope)?;
-    report.good("types", "written to .axon/scope.d.ts")?;
+    types::write(agent.dir(), &scope)?;
+    report.good("types", "written to .axon/")?;
 
-    let total = failures.len();
-    let Some((name, last)) = failures.pop() else { return Ok(()) };
-    for (_, failure) in failures {
+    // The program reports the last one as it ends.
+    let last = failures.pop();
+    for failure in failures {
         failure.report(common.json.is_some());
     }
-    Err(if total > 1 { last.hint(format!("{total} cognets do not load, {name:?} the last of them")) } else { last })
+    last.map_or(Ok(()), Err)
 }
 
 /// Loads a cognet for real, with nothing behind its verbs.
@@ -65,14 +74,6 @@ fn granted(scope: &Scope) -> String {
         .flat_map(|module| module.members.iter().map(move |member| format!("{}.{}", module.name, member.name)))
         .collect();
     if members.is_empty() { "no tool".to_owned() } else { members.join(", ") }
-}
-
-fn write_types(agent: &Agent, scope: &Scope) -> Result<(), Failure> {
-    let folder = agent.dir().join(".axon");
-    let path = folder.join("scope.d.ts");
-    fs::create_dir_all(&folder).and_then(|()| fs::write(&path, &scope.dts)).map_err(|error| {
-        Failure::new(Exit::Usage, "UNWRITABLE", format!("{} could not be written: {error}", path.display()))
-    })
 }
 
 struct Report {

@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal, Read};
 
+use axon_runtime::Mode;
+
 use super::{
     args::Common,
     failure::{Exit, Failure},
@@ -21,7 +23,8 @@ pub(super) async fn run(common: &Common, words: Vec<String>) -> Result<(), Failu
     let interrupts = Interrupts::listen()?;
     let abort = interrupts.guard();
     let mut session = open(common, &agent).await?;
-    if !session.wakes_on("stimulus:text") {
+    // One beat is as good as another for a continuous cognet: the wake is its first.
+    if session.mode() == Mode::Invocation && !session.wakes_on("stimulus:text") {
         let name = session.cognet().to_owned();
         session.close().await?;
         let message = format!("the cognet {name} does not wake on stimulus:text, so there is nothing to run");
@@ -84,13 +87,19 @@ fn stimulus(words: Vec<String>) -> Result<String, Failure> {
     if !words.is_empty() {
         return Ok(words.join(" "));
     }
+    let nothing = || {
+        Failure::new(Exit::Usage, "USAGE", "there is no text to run")
+            .hint("give the words, `axon run \"hello\"`, or pipe a text in")
+    };
     if io::stdin().is_terminal() {
-        return Err(Failure::new(Exit::Usage, "USAGE", "there is no text to run")
-            .hint("give the words, `axon run \"hello\"`, or pipe a text in"));
+        return Err(nothing());
     }
     let mut bytes = Vec::new();
     io::stdin().read_to_end(&mut bytes)?;
     let text = String::from_utf8(bytes)
         .map_err(|error| Failure::new(Exit::Usage, "USAGE", format!("standard input is not UTF-8: {error}")))?;
+    if text.trim().is_empty() {
+        return Err(nothing());
+    }
     Ok(text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text)).unwrap_or(&text).to_owned())
 }

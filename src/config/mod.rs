@@ -5,7 +5,6 @@ mod error;
 mod load;
 mod schema;
 mod section;
-mod template;
 
 pub use dotenv::{DotenvError, read_dotenv};
 pub use error::{ConfigError, Place, Problem};
@@ -13,7 +12,6 @@ pub use schema::{
     AgentConfig, CapsuleConfig, CognetConfig, Config, EngineConfig, EngineTimeouts, FsPolicy, PolicyConfig, Price,
     Provider, Rule, SessionConfig, ToolGrants,
 };
-pub use template::{default_toml, new_agent_toml};
 
 /// The name of the configuration file in an agent folder.
 pub const CONFIG_FILE: &str = "axon.toml";

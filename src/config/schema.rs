@@ -72,12 +72,7 @@ pub struct Price {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     OpenAi,
-    OpenAiResponses,
-    Anthropic,
-    Gemini,
-    Ollama,
     Script,
-    Replay,
 }
 
 /// `[capsule]`
@@ -189,15 +184,7 @@ pub(super) trait Words: Copy + 'static {
 }
 
 impl Words for Provider {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("openai", Self::OpenAi),
-        ("openai-responses", Self::OpenAiResponses),
-        ("anthropic", Self::Anthropic),
-        ("gemini", Self::Gemini),
-        ("ollama", Self::Ollama),
-        ("script", Self::Script),
-        ("replay", Self::Replay),
-    ];
+    const WORDS: &'static [(&'static str, Self)] = &[("openai", Self::OpenAi), ("script", Self::Script)];
 }
 
 impl Words for Rule {

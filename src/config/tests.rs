@@ -16,40 +16,32 @@ fn fails(source: &str) -> String {
     }
 }
 
+/// The keys as the documents show them, with or without the lines that are only examples.
+fn documented(take: fn(&str) -> bool) -> String {
+    let document = include_str!("../../docs/configuration.md");
+    let (_, rest) = document.split_once("```toml\n").expect("a block of toml");
+    let (block, _) = rest.split_once("```").expect("its end");
+    block.lines().filter(|line| take(line)).flat_map(|line| [line, "\n"]).collect()
+}
+
 #[test]
-fn the_defaults_that_are_shown_are_the_defaults() {
-    let shown = parse(default_toml()).unwrap();
+fn the_documented_defaults_are_the_defaults() {
+    let shown = parse(&documented(|line| !line.contains("# e.g."))).unwrap();
     assert_eq!(shown, Config::defaults(Path::new("my-agent")));
 }
 
 #[test]
-fn the_examples_that_are_shown_are_accepted() {
-    for shown in [default_toml().to_owned(), new_agent_toml("my-agent")] {
-        let is_example = |line: &str| line.starts_with("# ") && (line.contains(" = ") || line.starts_with("# ["));
-        let all: String = shown
-            .lines()
-            .filter(|line| !line.starts_with("# Every"))
-            .map(|line| if is_example(line) { &line[2..] } else { line })
-            .flat_map(|line| [line, "\n"])
-            .collect();
-        let config = parse(&all).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(config.engine.provider, Some(Provider::OpenAi));
-        assert_eq!(config.tools["weather"].env, ["WEATHER_KEY"]);
-        assert_eq!(config.cognet, Config::defaults(Path::new("x")).cognet_with(config.cognet.wake_on.clone()));
-    }
-}
-
-impl Config {
-    fn cognet_with(self, wake_on: Option<Vec<String>>) -> CognetConfig {
-        CognetConfig { wake_on, ..self.cognet }
-    }
+fn the_documented_examples_are_accepted() {
+    let config = parse(&documented(|_| true)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(config.engine.provider, Some(Provider::OpenAi));
+    assert_eq!(config.policy.tools, [("fs.write".to_owned(), Rule::Allow)]);
 }
 
 #[test]
 fn a_new_agent_may_read_its_folder_and_nothing_else() {
-    let config = parse(&new_agent_toml("odd \"name\" \\ ü")).unwrap();
+    let config = parse(include_str!("../cli/new_agent/axon.toml")).unwrap();
     let mut expected = Config::defaults(Path::new("my-agent"));
-    expected.agent.name = "odd \"name\" \\ ü".into();
+    expected.agent.cognet = Some("hello".into());
     expected.policy.fs.read = vec![".".into()];
     assert_eq!(config, expected);
 }
@@ -79,7 +71,7 @@ fn every_key_is_read() {
         tick_ms = 3
         wake_on = ["stimulus:text", "stimulus:field"]
         [engine]
-        provider = "openai-responses"
+        provider = "openai"
         model = "m"
         base_url = "http://127.0.0.1:1/v1"
         api_key_env = "K"
@@ -126,7 +118,7 @@ fn every_key_is_read() {
                 wake_on: Some(strings(&["stimulus:text", "stimulus:field"])),
             },
             engine: EngineConfig {
-                provider: Some(Provider::OpenAiResponses),
+                provider: Some(Provider::OpenAi),
                 model: Some("m".into()),
                 base_url: Some("http://127.0.0.1:1/v1".into()),
                 api_key_env: Some("K".into()),

@@ -1,12 +1,12 @@
 //! The kernel's pen: everything that is recorded during a wake carries the wake's id.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
 
 use crate::{
     engine::{SessionFacts, Telemetry},
-    log::{Envelope, Event, LogError, SessionLog},
+    log::{ENGINE_INPUT, Envelope, Event, InputFolder, LogError, SessionLog},
 };
 
 /// Writes to one session on behalf of one cognet instance. Clones share the current wake.
@@ -14,11 +14,12 @@ use crate::{
 pub(crate) struct Recorder {
     log: SessionLog,
     run: Arc<RwLock<Option<String>>>,
+    inputs: Arc<Mutex<InputFolder>>,
 }
 
 impl Recorder {
     pub(crate) fn new(log: SessionLog) -> Self {
-        Self { log, run: Arc::default() }
+        Self { log, run: Arc::default(), inputs: Arc::default() }
     }
 
     pub(crate) fn log(&self) -> &SessionLog {
@@ -32,11 +33,13 @@ impl Recorder {
 
     /// Returns once the event is in the log.
     pub(crate) async fn commit(&self, kind: &str, data: Value) -> Result<Arc<Envelope>, LogError> {
+        narrate(kind, &data);
         self.log.commit(self.event(kind, data)).await
     }
 
     /// Queues telemetry; a failed write reaches nobody.
     pub(crate) fn emit(&self, kind: &str, data: Value) {
+        narrate(kind, &data);
         self.log.emit(self.event(kind, data));
     }
 
@@ -51,7 +54,16 @@ impl Recorder {
 
 impl Telemetry for Recorder {
     fn record(&self, kind: &'static str, data: Value, span: &str) {
-        self.log.emit(self.event(kind, data).span(span.to_owned()));
+        narrate(kind, &data);
+        let record = |data| self.log.emit(self.event(kind, data).span(span));
+        if kind != ENGINE_INPUT {
+            record(data);
+            return;
+        }
+        let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seq) = record(inputs.fold(&data)) {
+            inputs.recorded(seq, data);
+        }
     }
 }
 
@@ -62,6 +74,18 @@ impl SessionFacts for Recorder {
 
     fn last_stimulus(&self) -> Option<String> {
         content_of_newest(&self.log, "stimulus:text")
+    }
+}
+
+/// Diagnostics: the milestones at `info`, the whole of it at `debug`.
+fn narrate(kind: &str, data: &Value) {
+    const MILESTONES: [&str; 6] =
+        ["kernel:run:", "kernel:engine:", "cognet:load:", "capsule:boot", "capsule:crash", "capsule:policy:"];
+    let milestone = MILESTONES.iter().any(|family| kind.starts_with(family)) && kind != "kernel:engine:input";
+    if milestone {
+        tracing::info!("{kind} {data}");
+    } else {
+        tracing::debug!("{kind} {data}");
     }
 }
 

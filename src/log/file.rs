@@ -86,6 +86,17 @@ impl Lines {
         Self { reader: BufReader::with_capacity(READ_BUFFER_BYTES, file), line: Vec::new(), number: 0, end: 0 }
     }
 
+    /// Goes to the first line that starts within the last `bytes`, unless that is the file's first, which stands there
+    /// already. Returns whether it is.
+    pub fn skip_to_last(&mut self, bytes: u64) -> io::Result<bool> {
+        let size = self.reader.get_ref().metadata()?.len();
+        let Some(before) = size.checked_sub(bytes).and_then(|start| start.checked_sub(1)) else { return Ok(true) };
+        self.reader.seek(SeekFrom::Start(before))?;
+        let skipped = self.reader.skip_until(b'\n')? as u64;
+        self.end = before + skipped;
+        Ok(false)
+    }
+
     /// The next line; `None` at the end of the file.
     pub fn next(&mut self) -> io::Result<Option<RawLine<'_>>> {
         self.line.clear();

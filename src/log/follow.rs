@@ -17,6 +17,11 @@ impl Follow {
         SessionReader::open(path).map(Self)
     }
 
+    /// The next line if it is there already.
+    pub fn ready(&mut self) -> Option<Result<Line, LogError>> {
+        self.0.next()
+    }
+
     /// The next line, once there is one. Cancelling it loses nothing.
     ///
     /// # Errors

@@ -172,7 +172,7 @@ impl Keeper {
         if durable.broken || durable.bytes >= written {
             return;
         }
-        match shared.file().sync_data() {
+        match shared.sync_file() {
             Ok(()) => self.durable.send_modify(|durable| durable.bytes = written),
             // After a failed sync nobody knows what reached the disk: the session must not go on.
             Err(cause) => drop(shared.break_off(cause)),

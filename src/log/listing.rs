@@ -41,7 +41,7 @@ pub fn session_path(dir: &Path, id: &SessionId) -> PathBuf {
     dir.join(format!("{id}.jsonl"))
 }
 
-/// All sessions in the folder `dir`, the newest last. A folder that is not there holds none.
+/// All sessions in the folder `dir`, the newest last. A folder that is not there holds none; folders in it are none.
 ///
 /// # Errors
 /// [`LogError::Io`].
@@ -54,7 +54,9 @@ pub fn list_sessions(dir: &Path) -> Result<Vec<SessionInfo>, LogError> {
     for name in names {
         let path = name.map_err(|cause| LogError::io("list", dir, cause))?.path();
         let id = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".jsonl"));
-        if let Some(Ok(id)) = id.map(SessionId::parse) {
+        if let Some(Ok(id)) = id.map(SessionId::parse)
+            && !path.is_dir()
+        {
             match glance(id, &path) {
                 Ok(session) => sessions.push(session),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -4,18 +4,23 @@
 //! [`check`] read without a lock. Nothing but the file is authoritative: indexes and rings are rebuilt from it.
 
 mod check;
+mod disk;
 mod entries;
 mod envelope;
 mod error;
+#[cfg(test)]
+mod faults;
 mod file;
 mod follow;
 mod id;
 mod index;
+mod inputs;
 mod keeper;
 mod listing;
 mod lock;
 mod observer;
 mod open;
+mod prune;
 mod reader;
 mod scan;
 mod session;
@@ -28,9 +33,12 @@ pub use error::{Holder, LogError};
 pub use file::MAX_LINE_BYTES;
 pub use follow::Follow;
 pub use id::SessionId;
+pub(crate) use inputs::InputFolder;
+pub use inputs::{ENGINE_INPUT, InputExpander};
 pub use keeper::Fsync;
 pub use listing::{SessionInfo, last_session, list_sessions, session_path};
 pub use observer::{Lagged, Observer};
 pub use open::Opened;
+pub use prune::remove_session;
 pub use reader::{Line, SessionReader};
 pub use session::SessionLog;

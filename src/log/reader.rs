@@ -54,6 +54,17 @@ impl SessionReader {
         Ok(Self { path: path.to_owned(), lines: Lines::new(file), unfinished_bytes: 0 })
     }
 
+    /// Begins with the first line that starts within the last `bytes` of the file. Returns also whether that is the
+    /// file's first line: if not, line numbers count from where it began.
+    ///
+    /// # Errors
+    /// As [`SessionReader::open`].
+    pub fn open_near_end(path: &Path, bytes: u64) -> Result<(Self, bool), LogError> {
+        let mut reader = Self::open(path)?;
+        let is_whole = reader.lines.skip_to_last(bytes).map_err(|cause| LogError::io("read", path, cause))?;
+        Ok((reader, is_whole))
+    }
+
     /// The size of an unfinished last line, once the end was reached.
     pub fn unfinished_bytes(&self) -> u64 {
         self.unfinished_bytes

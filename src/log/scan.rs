@@ -10,6 +10,8 @@ use super::{ENVELOPE_VERSION, Time, is_entry_type};
 /// Written by `repair`: which seqs are missing for good.
 pub(super) const REPAIRED: &str = "axon:log:repaired";
 
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// What must be known of a line before anybody asks for its content.
 pub(super) enum Head<'a> {
     Known {
@@ -27,6 +29,9 @@ pub(super) enum Head<'a> {
 /// # Errors
 /// Why it is no envelope.
 pub(super) fn head(line: &[u8]) -> Result<Head<'_>, String> {
+    if line.starts_with(BYTE_ORDER_MARK) {
+        return Err("it begins with a byte order mark, which an editor added".to_owned());
+    }
     let text = std::str::from_utf8(line).map_err(|e| format!("not UTF-8 at byte {}", e.valid_up_to() + 1))?;
     match serde_json::from_str::<EnvelopeHead>(text) {
         Ok(head) if head.v == ENVELOPE_VERSION => Ok(Head::Known { time: head.time, kind: head.kind }),

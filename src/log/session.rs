@@ -6,8 +6,16 @@ use axon_runtime::Entry;
 use serde_json::{Value, json};
 
 use super::{
-    Entries, Envelope, Event, Fsync, LogError, Observer, Opened, SessionId, entries, file::sync_dir, index::LineClass,
-    keeper::Keeper, listing::session_path, lock::LockedFile, open, writer::Shared,
+    Entries, Envelope, Event, Fsync, LogError, Observer, Opened, SessionId,
+    disk::{Disk, SystemDisk},
+    entries,
+    file::sync_dir,
+    index::LineClass,
+    keeper::Keeper,
+    listing::session_path,
+    lock::LockedFile,
+    open,
+    writer::Shared,
 };
 
 /// An open session, the only writer of its file. Clones are handles of the same session; it is released with
@@ -26,6 +34,16 @@ impl SessionLog {
     /// # Errors
     /// [`LogError::Held`] while somebody else writes it, [`LogError::Corrupt`] for damage before the last line.
     pub fn open(dir: &Path, id: SessionId, agent_id: &str, fsync: Fsync) -> Result<(Self, Opened), LogError> {
+        Self::open_on(Box::new(SystemDisk), dir, id, agent_id, fsync)
+    }
+
+    pub(super) fn open_on(
+        disk: Box<dyn Disk>,
+        dir: &Path,
+        id: SessionId,
+        agent_id: &str,
+        fsync: Fsync,
+    ) -> Result<(Self, Opened), LogError> {
         open::make_dir(dir)?;
         let path = session_path(dir, &id);
         let locked = LockedFile::open(&path, &id, true)?;
@@ -39,7 +57,7 @@ impl SessionLog {
             torn_bytes => Opened::Restored { torn_bytes, entries: scan.index.entry_count() },
         };
 
-        let shared = Arc::new(Shared::new(id, agent_id, path, locked, scan, fsync));
+        let shared = Arc::new(Shared::new(id, agent_id, path, locked, disk, scan, fsync));
         let keeper =
             Keeper::spawn(&shared).map_err(|cause| LogError::io("start the keeper of", shared.path(), cause))?;
         let log = Self(Arc::new(Handle { shared, keeper: Some(keeper) }));
@@ -83,9 +101,10 @@ impl SessionLog {
         Ok(envelope)
     }
 
-    /// Logs telemetry within milliseconds, in its place among the appends. Failures reach the diagnostics only.
-    pub fn emit(&self, event: Event) {
-        self.shared().emit(event);
+    /// Logs telemetry within milliseconds, in its place among the appends. Returns its seq; `None` when it was refused,
+    /// which only the diagnostics tell.
+    pub fn emit(&self, event: Event) -> Option<u64> {
+        self.shared().emit(event)
     }
 
     /// Settles once all that was logged is on the disk. With [`Fsync::Never`] it is left to the operating system.

@@ -17,7 +17,8 @@ use std::{
 use uuid::Uuid;
 
 use super::{
-    Context, ENVELOPE_VERSION, Envelope, Event, Fsync, LogError, MAX_LINE_BYTES, SessionId, Time, file,
+    Context, ENVELOPE_VERSION, Envelope, Event, Fsync, LogError, MAX_LINE_BYTES, SessionId, Time,
+    disk::Disk,
     index::{Index, LineClass, LineRef},
     keeper::Keeper,
     lock::LockedFile,
@@ -38,6 +39,7 @@ pub(super) struct Shared {
     agent_id: String,
     path: PathBuf,
     locked: LockedFile,
+    disk: Box<dyn Disk>,
     queue: Mutex<Queue>,
     writer: Mutex<Writer>,
     index: RwLock<Index>,
@@ -87,6 +89,7 @@ impl Shared {
         agent_id: &str,
         path: PathBuf,
         locked: LockedFile,
+        disk: Box<dyn Disk>,
         scan: Scanned,
         fsync: Fsync,
     ) -> Self {
@@ -95,6 +98,7 @@ impl Shared {
             agent_id: agent_id.to_owned(),
             path,
             locked,
+            disk,
             queue: Mutex::new(Queue {
                 next_seq: scan.next_seq,
                 bytes: Vec::new(),
@@ -121,6 +125,11 @@ impl Shared {
         &self.locked.file
     }
 
+    /// Makes what is in the file survive a loss of power.
+    pub fn sync_file(&self) -> io::Result<()> {
+        self.disk.sync(self.file())
+    }
+
     pub fn index(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -144,13 +153,22 @@ impl Shared {
         self.write_through(envelope.time.seq)
     }
 
-    /// Logs an event soon.
-    pub fn emit(&self, event: Event) {
+    /// Logs an event soon. Returns its seq, unless it was refused.
+    pub fn emit(&self, event: Event) -> Option<u64> {
         match self.enqueue(event, State::Open) {
-            // A failed write is told by the next append, and once in the diagnostics.
-            Ok((_, queued)) if queued > QUEUE_BYTES => drop(self.flush()),
-            Ok(_) => self.keeper.queued(),
-            Err(error) => tracing::debug!(%error, "telemetry was not logged"),
+            Ok((envelope, queued)) => {
+                if queued > QUEUE_BYTES {
+                    // A failed write is told by the next append, and once in the diagnostics.
+                    drop(self.flush());
+                } else {
+                    self.keeper.queued();
+                }
+                Some(envelope.time.seq)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "telemetry was not logged");
+                None
+            }
         }
     }
 
@@ -238,9 +256,9 @@ impl Shared {
             std::mem::swap(&mut queue.lines, &mut lines);
         }
         if !lines.is_empty() {
-            if let Err(cause) = file::write_all_at(self.file(), &bytes, writer.end) {
+            if let Err(cause) = self.disk.write_all_at(self.file(), &bytes, writer.end) {
                 // Nothing of what failed may stay. Should this fail as well, the next opening cuts the torn line.
-                let _ = self.file().set_len(writer.end);
+                let _ = self.disk.cut(self.file(), writer.end);
                 return Err(self.break_off(cause));
             }
             self.written(writer, &lines);

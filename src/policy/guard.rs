@@ -233,7 +233,8 @@ impl<'p> Guard<'p> {
         let detail = if labels.is_empty() {
             format!("nothing is {}: {} in axon.toml lists no roots", access.adjective(), access.key())
         } else {
-            format!("{how}not inside the {} roots {}", access.adjective(), labels.join(", "))
+            let roots = labels.join(", ");
+            format!("{how}not inside the {} roots {roots} ({} in axon.toml)", access.adjective(), access.key())
         };
         Denied { rule: access.key().into(), detail }
     }

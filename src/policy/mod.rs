@@ -5,10 +5,13 @@
 //! between the check and the use, leads anywhere else.
 
 mod approval;
+mod confinement;
 mod denied;
 mod guard;
 mod handle;
+mod net;
 mod path;
+mod programs;
 mod protected;
 mod roots;
 mod rules;
@@ -19,8 +22,11 @@ pub use approval::{Approval, ApprovalRequest, Approver, Unattended};
 pub use denied::Denied;
 pub use rules::{PolicyError, PolicyRules, Rule};
 
+pub(crate) use confinement::Confinement;
 pub(crate) use guard::{Guard, Last, Place, Refusal, Target};
 pub(crate) use handle::{FileId, open_file, open_folder};
+pub(crate) use net::{Destination, Host, Hosts};
+pub(crate) use programs::{Program, Programs};
 pub(crate) use roots::Access;
 
 use protected::Agent;
@@ -33,6 +39,8 @@ pub struct Policy {
     agent: Agent,
     read: Vec<Root>,
     write: Vec<Root>,
+    hosts: Hosts,
+    programs: Programs,
     tools: ToolRules,
 }
 
@@ -51,10 +59,10 @@ impl Policy {
         let write = open(Access::Write, &rules.fs_write, &[])?;
         let read = open(Access::Read, &rules.fs_read, &write)?;
         roots::refuse_planted_links(&read, &write)?;
-        rules::check_net(&rules.net)?;
-        rules::check_run(&rules.run)?;
+        let hosts = Hosts::new(&rules.net)?;
+        let programs = Programs::resolve(&agent.real, &rules.run, &write)?;
         let tools = ToolRules::new(rules.tools)?;
-        Ok(Self { agent, read, write, tools })
+        Ok(Self { agent, read, write, hosts, programs, tools })
     }
 
     /// The agent folder, absolute and free of links.
@@ -65,6 +73,16 @@ impl Policy {
     /// What `[policy.tools]` says of a function.
     pub(crate) fn tool_rule(&self, namespace: &str, function: &str) -> Verdict {
         self.tools.verdict(namespace, function)
+    }
+
+    /// The hosts that may be reached.
+    pub(crate) fn hosts(&self) -> &Hosts {
+        &self.hosts
+    }
+
+    /// The programs that may be run.
+    pub(crate) fn programs(&self) -> &Programs {
+        &self.programs
     }
 
     pub(crate) fn grants(&self, access: Access) -> bool {

@@ -38,6 +38,8 @@ pub(super) enum FaultKind {
     UnknownTool,
     TimedOut,
     Cancelled,
+    Network,
+    NotStarted,
     Io,
     Internal,
 }
@@ -60,6 +62,8 @@ impl FaultKind {
             Self::UnknownTool => ("TypeError", "UNKNOWN_TOOL"),
             Self::TimedOut => ("TimeoutError", "TOOL_TIMEOUT"),
             Self::Cancelled => ("AbortError", "CANCELLED"),
+            Self::Network => ("NetworkError", "NETWORK"),
+            Self::NotStarted => ("ProcessError", "NOT_STARTED"),
             Self::Io => ("IoError", "IO"),
             Self::Internal => ("InternalError", "INTERNAL"),
         }

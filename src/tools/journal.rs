@@ -104,13 +104,21 @@ fn milliseconds(took: Duration) -> f64 {
 /// The call in short: its name and what it is about, which are its paths or its first argument.
 pub(super) fn label(member: &Member, call: &ToolCall) -> String {
     const MAX_CHARS: usize = 200;
-    let last_path = member.needs.iter().filter_map(|need| need.path).max().unwrap_or(0);
-    let shown = call.args.iter().take(last_path + 1).map(|argument| match argument {
+    let subjects = member.needs.iter().map(|need| need.subjects()).max().unwrap_or(1);
+    let shown = call.args.iter().take(subjects).map(|argument| match argument {
         Datum::String(text) => quote(text, MAX_CHARS),
         Datum::Undefined => String::new(),
+        Datum::Array(items) => cut(&Value::from_iter(items.iter().map(Datum::to_json)).to_string(), MAX_CHARS),
         _ => "…".into(),
     });
     format!("{}.{}({})", call.namespace, call.function, shown.collect::<Vec<_>>().join(", "))
+}
+
+fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        None => text.into(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
 }
 
 /// An argument as the log keeps it.

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// One call of a tool, from its start to its answer; waiting for a person's approval does not count.
 pub(super) const TOOL_TIME: Duration = Duration::from_secs(30);
 
+/// The most that a call which sets its own time can ask for.
+pub(super) const MAX_TOOL_TIME: Duration = Duration::from_secs(300);
+
 /// How long a call that was stopped may take to say what it did before its answer is given up.
 pub(super) const STOP_GRACE: Duration = Duration::from_millis(100);
 
@@ -41,6 +44,21 @@ pub(super) const MAX_DEPTH: usize = 128;
 
 /// Bytes of an ignore file that are looked at.
 pub(super) const MAX_IGNORE_FILE_BYTES: u64 = 1 << 20;
+
+/// Bytes of a response's body, decompressed.
+pub(super) const MAX_RESPONSE_BYTES: usize = 50 << 20;
+
+/// Redirects that one request follows.
+pub(super) const MAX_REDIRECTS: usize = 10;
+
+/// Connecting to a host.
+pub(super) const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// Bytes that are kept of each output of a process, unless the call says otherwise, and the most that it can say.
+pub(super) const PROCESS_OUTPUT_LIMIT: Limit = Limit { default: 1 << 20, max: 16 << 20 };
+
+/// How long output is still read once a process has ended: what left its group may hold it open.
+pub(super) const OUTPUT_GRACE: Duration = Duration::from_millis(500);
 
 /// Characters of each string, and items of each list, that the log keeps of a call's arguments.
 pub(super) const MAX_LOGGED_CHARS: usize = 200;

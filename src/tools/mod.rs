@@ -7,9 +7,11 @@
 mod args;
 mod fault;
 mod fs;
+mod http;
 mod journal;
 mod limits;
 mod observer;
+mod process;
 mod scope;
 mod stop;
 mod table;

@@ -28,7 +28,7 @@ pub(super) fn namespaces(policy: &Policy) -> Vec<Namespace> {
         name: module.name.into(),
         members: members.iter().map(name).collect(),
     };
-    granted(policy).into_iter().map(namespace).collect()
+    granted(policy).into_iter().filter(|(module, _)| !module.flat).map(namespace).collect()
 }
 
 fn describe(module: &Module, members: &[&Member]) -> ScopeModule {
@@ -37,7 +37,7 @@ fn describe(module: &Module, members: &[&Member]) -> ScopeModule {
     ScopeModule {
         name: module.name.into(),
         description: Some(module.description.into()),
-        flat: false,
+        flat: module.flat,
         members: members
             .iter()
             .map(|member| ScopeMember {
@@ -57,8 +57,17 @@ fn declare(module: &ScopeModule) -> String {
         out.push_str(declaration);
         out.push_str("\n\n");
     }
-    if let Some(description) = &module.description {
+    if let Some(description) = module.description.as_ref().filter(|_| !module.flat) {
         comment(&mut out, "", description);
+    }
+    if module.flat {
+        for member in &module.members {
+            if let Some(doc) = &member.jsdoc {
+                comment(&mut out, "", doc);
+            }
+            let _ = writeln!(out, "declare {};", member.declaration);
+        }
+        return out;
     }
     let _ = writeln!(out, "declare namespace {} {{", module.name);
     for (index, member) in module.members.iter().enumerate() {

@@ -8,17 +8,19 @@ use std::{
 
 use axon_capsule::{Datum, Namespace, ToolCall, ToolError};
 use axon_runtime::Scope;
+use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     ToolObserver,
     args::{Args, nearest, quote},
     fault::{Failure, Fault, FaultKind},
+    http::Client,
     journal::{Journal, label},
-    limits::{MAX_LOGGED_CHARS, STOP_GRACE, TOOL_TIME},
+    limits::{MAX_LOGGED_CHARS, MAX_TOOL_TIME, STOP_GRACE, TOOL_TIME},
     scope,
     stop::Stop,
-    table::{self, Context, Effect, Member},
+    table::{self, Caller, Context, Effect, Member, Need, Run},
 };
 use crate::policy::{Approval, ApprovalRequest, Approver, Denied, Guard, Policy, Refusal, Rule};
 
@@ -30,7 +32,8 @@ pub struct Toolbox {
 }
 
 struct Shared {
-    policy: Policy,
+    policy: Arc<Policy>,
+    http: Arc<Client>,
     approver: Arc<dyn Approver>,
     /// One question at a time, so that an answer for the session holds for those who wait.
     asking: tokio::sync::Mutex<()>,
@@ -47,7 +50,8 @@ impl Toolbox {
         let scope = scope::scope(&policy);
         let namespaces = scope::namespaces(&policy).into();
         let shared = Shared {
-            policy,
+            policy: Arc::new(policy),
+            http: Arc::default(),
             approver,
             asking: tokio::sync::Mutex::default(),
             approved: Mutex::default(),
@@ -130,13 +134,29 @@ impl Toolbox {
         let guard = Guard::new(&self.shared.policy);
         let mut admitted = Vec::new();
         // Which of them it was has to be said then.
-        let two_paths = member.needs.iter().any(|need| need.path.is_some_and(|index| index > 0));
+        let two_paths = member.needs.iter().any(|need| matches!(need, Need::Path { path: Some(1..), .. }));
         for need in member.needs {
-            let Some(Datum::String(path)) = need.path.and_then(|index| call.args.get(index)) else {
-                guard.granted(need.access)?;
+            let (access, path) = match *need {
+                Need::Path { access, path } => (access, path),
+                Need::Net => {
+                    // What is no URL at all is told by the tool itself.
+                    if let Some(url) = subject(call).and_then(|url| Url::parse(url).ok()) {
+                        admitted.push(self.shared.policy.hosts().admit(&url)?.rule);
+                    }
+                    continue;
+                }
+                Need::Program => {
+                    if let Some(program) = subject(call) {
+                        admitted.push(self.shared.policy.programs().find(program)?.rule());
+                    }
+                    continue;
+                }
+            };
+            let Some(Datum::String(path)) = path.and_then(|index| call.args.get(index)) else {
+                guard.granted(access)?;
                 continue;
             };
-            match guard.admits(need.access, path) {
+            match guard.admits(access, path) {
                 Ok(rule) => admitted.push(rule),
                 Err(Refusal::Denied(denied)) if two_paths => {
                     let detail = format!("{} is {}", quote(path, MAX_LOGGED_CHARS), denied.detail);
@@ -211,15 +231,38 @@ impl Toolbox {
         let args = journal.call.args.clone();
         let shared = self.shared.clone();
         let stop = Stop::new(token.clone());
-        let mut task = tokio::task::spawn_blocking(move || {
-            stop.check()?;
-            let args = Args::new(args, member.arity)?;
-            (member.run)(&Context { policy: &shared.policy, stop: &stop, turn: &shared.turn }, args)
-        });
+        let (mut task, time) = match member.run {
+            Run::Blocking(run) => {
+                let task = tokio::task::spawn_blocking(move || {
+                    stop.check()?;
+                    let args = Args::new(args, member.arity)?;
+                    run(&Context { policy: &shared.policy, stop: &stop, turn: &shared.turn }, args)
+                });
+                (task, self.time)
+            }
+            Run::Waiting(run) => {
+                let caller = Caller {
+                    policy: shared.policy.clone(),
+                    http: shared.http.clone(),
+                    time: self.time,
+                    stop: token.clone(),
+                };
+                let task = tokio::spawn(async move {
+                    let stopped = caller.stop.clone();
+                    let args = Args::new(args, member.arity)?;
+                    tokio::select! {
+                        answer = run(caller, args) => answer,
+                        () = stopped.cancelled() => Err(Failure::Stopped),
+                    }
+                });
+                (task, MAX_TOOL_TIME + STOP_GRACE)
+            }
+            Run::Front => return Err(self.unknown(journal.call).to_error(journal.label)),
+        };
         let (answer, stopped) = tokio::select! {
             answer = &mut task => (Some(answer), FaultKind::Cancelled),
             () = cancel.cancelled() => (None, FaultKind::Cancelled),
-            () = tokio::time::sleep(self.time) => (None, FaultKind::TimedOut),
+            () = tokio::time::sleep(time) => (None, FaultKind::TimedOut),
         };
         token.cancel();
         // A call that was just finishing says so: what it did is done.
@@ -254,5 +297,13 @@ impl Toolbox {
         let known =
             if names.is_empty() { "no tools are in scope".into() } else { format!("in scope: {}", names.join(", ")) };
         FaultKind::UnknownTool.because(format!("there is no such tool{hint} ({known})"))
+    }
+}
+
+/// The first argument, where it is text.
+fn subject(call: &ToolCall) -> Option<&str> {
+    match call.args.first() {
+        Some(Datum::String(text)) => Some(text),
+        _ => None,
     }
 }

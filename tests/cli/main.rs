@@ -2,10 +2,14 @@
 
 mod agent_folder;
 mod blocks;
+mod continuous;
 mod contract;
 mod crash;
+mod disk;
+mod errors;
 mod interrupt;
 mod log;
+mod log_commands;
 mod provider;
 mod support;
 mod tour;

@@ -167,6 +167,17 @@ pub fn of_kind<'a>(log: &'a [Value], wanted: &str) -> Vec<&'a Value> {
     log.iter().filter(|envelope| kind(envelope) == wanted).collect()
 }
 
+/// The messages of each `kernel:engine:input`, in full.
+pub fn engine_inputs(log: &[Value]) -> Vec<Value> {
+    let mut expander = axon::log::InputExpander::default();
+    let expanded = of_kind(log, axon::log::ENGINE_INPUT).into_iter().map(|envelope| {
+        let mut envelope = serde_json::from_value(envelope.clone()).expect("an envelope");
+        expander.expand(&mut envelope);
+        envelope.data["messages"].clone()
+    });
+    expanded.collect()
+}
+
 fn read_all(pipe: &mut impl std::io::Read) -> String {
     let mut bytes = Vec::new();
     pipe.read_to_end(&mut bytes).expect("a pipe is readable");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, of_kind};
+use crate::support::{Agent, engine_inputs, of_kind};
 
 const CONFIG: &str = "[engine]\nprovider = \"script\"\nscript = \"model.json\"\n[policy.fs]\nread = [\".\"]\n";
 
@@ -159,10 +159,32 @@ fn zero_checkpoints_and_resumes_its_session() {
     let ran = agent.run(&["run", "--session", "s", "second"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "two\n"), "{ran:?}");
     let log = agent.log();
-    let input = of_kind(&log, "kernel:engine:input").last().expect("an input")["data"]["messages"].to_string();
+    let input = engine_inputs(&log).pop().expect("an input").to_string();
     for words in ["first", "one", "second"] {
         assert!(input.contains(words), "the whole session is in the context: {words}");
     }
     let started = of_kind(&log, "kernel:run:start");
     assert_eq!(started.last().expect("a wake")["data"]["stimuli"], 1, "only what is new wakes it");
+}
+
+#[test]
+fn what_was_sent_to_the_model_before_is_stored_once() {
+    let ticks = 12;
+    let mut calls =
+        vec![json!({ "text": "<text>Going on.</text><typescript>'v'.repeat(300)</typescript>" }); ticks - 1];
+    calls.push(json!({ "text": "<text>That is all.</text><done/>" }));
+    let agent = agent(&json!(calls));
+    let ran = agent.run(&["run", "go"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let log = agent.log();
+    let stored = of_kind(&log, "kernel:engine:input");
+    let inputs = engine_inputs(&log);
+    assert_eq!((stored.len(), inputs.len()), (ticks, ticks));
+    let size = |value: &Value| value.to_string().len();
+    assert!(stored[1..].iter().all(|input| size(input) < 1_500), "{:#}", stored[ticks - 1]);
+    for (tick, input) in inputs.iter().enumerate() {
+        let messages = input.as_array().expect("messages");
+        assert!(messages.iter().all(|message| message["role"].is_string() && message["content"].is_string()));
+        assert_eq!(input.to_string().matches(&"v".repeat(300)).count(), tick, "each result so far, whole");
+    }
 }

@@ -8,9 +8,11 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
+    thread,
+    time::Duration,
 };
 
-use axon::log::{Fsync, LogError, Opened, SessionLog};
+use axon::log::{Fsync, LogError, Opened, SessionLog, SessionReader};
 
 use crate::support::{Sessions, counted, id, seqs, telemetry, text};
 
@@ -91,6 +93,118 @@ fn a_killed_writer_loses_nothing_that_was_acknowledged_and_frees_the_session() {
         let all = sessions.envelopes();
         assert_eq!(seqs(&all), counted(all.len()));
         assert_eq!(all[seq as usize].kind, "stimulus:text");
+    }
+}
+
+/// How often the next test kills its writer.
+const KILLS: &str = "AXON_TEST_LOG_KILLS";
+
+#[test]
+fn a_writer_killed_at_random_moments_always_reopens_with_all_that_was_acknowledged() {
+    let kills = env::var(KILLS).map_or(60, |kills| kills.parse::<usize>().unwrap());
+    let mut sessions = Sessions::new();
+    for kill in 0..kills {
+        // Sessions grow over some rounds, not without end.
+        if kill % 20 == 0 {
+            sessions = Sessions::new();
+        }
+        let before = if sessions.path().exists() { sessions.envelopes() } else { Vec::new() };
+        let mut running = Running::start(Command::new(env::current_exe().unwrap()), sessions.dir());
+        // Anywhere from before the session is open to far into its work: the moment itself is what varies.
+        let moment = uuid::Uuid::new_v4().as_u128() % 25_000;
+        thread::sleep(Duration::from_micros(moment as u64));
+        running.child.kill().unwrap();
+        let mut acknowledged = Vec::new();
+        while let Some(line) = running.hear("ACK ") {
+            acknowledged.extend(line.parse::<usize>().ok());
+        }
+        running.child.wait().unwrap();
+
+        let (log, _) = sessions.reopen();
+        log.append(text("on")).unwrap();
+        drop(log);
+        let all = sessions.envelopes();
+        assert_eq!(seqs(&all), counted(all.len()), "after kill {kill}");
+        assert_eq!(all[..before.len()], before, "after kill {kill}");
+        for seq in acknowledged {
+            assert_eq!(all[seq].kind, "stimulus:text", "acknowledged before kill {kill}");
+        }
+        let stored = sessions.text();
+        let last = stored.strip_suffix('\n').and_then(|stored| stored.rsplit('\n').next()).unwrap();
+        assert!(last.starts_with("{\"v\":1,") && last.ends_with("\"data\":{\"content\":\"on\"}}"), "{last}");
+    }
+}
+
+#[test]
+fn a_reader_beside_a_writer_in_another_process_sees_only_whole_lines_in_order() {
+    let sessions = Sessions::new();
+    let mut running = Running::start(Command::new(env::current_exe().unwrap()), sessions.dir());
+    running.hear("ACK ").unwrap();
+    let mut reader = SessionReader::open(&sessions.path()).unwrap();
+    // The child's acknowledgements are heard so that it is not held up.
+    let mut told = running.told;
+    let listener =
+        thread::spawn(move || told.by_ref().map_while(Result::ok).filter(|line| line.contains("ACK ")).count());
+    let mut seen = 0;
+    while seen < 3_000 {
+        // The reader ends where the file does for now, and goes on when asked again.
+        for line in reader.by_ref() {
+            let line = line.unwrap();
+            assert_eq!((line.seq, line.number), (Some(seen), seen + 1));
+            assert!(line.envelope().is_some());
+            seen += 1;
+        }
+    }
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    assert!(listener.join().unwrap() > 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_that_is_really_full_takes_nothing_that_was_acknowledged_and_goes_on_once_there_is_space() {
+    let disk = tempfile::TempDir::new().unwrap();
+    let mount = |args: &[&str]| Command::new("mount").args(args).arg(disk.path()).output();
+    // Who may not mount has no small disk to fill.
+    if !mount(&["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).is_ok_and(|mounted| mounted.status.success()) {
+        return;
+    }
+    let mounted = Unmounted(disk.path());
+    let open = || SessionLog::open(disk.path(), id(), "agent", Fsync::Wake).unwrap().0;
+    let log = open();
+    let mut acknowledged = Vec::new();
+    let error = loop {
+        match log.append(text("x".repeat(1_000))) {
+            Ok(envelope) => acknowledged.push((*envelope).clone()),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code(), "LOG_WRITE_FAILED");
+    assert!(error.to_string().contains("No space left on device"), "{error}");
+    assert!(acknowledged.len() > 100);
+    let path = log.path().to_owned();
+    drop(log);
+    assert!(axon::log::check(&path).unwrap().is_sound());
+
+    assert!(mount(&["-o", "remount,size=1m"]).unwrap().status.success());
+    let log = open();
+    let on = log.append(text("on")).unwrap();
+    drop(log);
+    let all = crate::support::envelopes(&path);
+    assert_eq!(all[1..=acknowledged.len()], acknowledged);
+    assert_eq!(seqs(&all), counted(all.len()));
+    assert_eq!(all.last(), Some(&*on));
+    drop(mounted);
+}
+
+/// Takes a disk away again, also when a test fails.
+#[cfg(target_os = "linux")]
+struct Unmounted<'a>(&'a Path);
+
+#[cfg(target_os = "linux")]
+impl Drop for Unmounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
     }
 }
 

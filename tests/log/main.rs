@@ -2,7 +2,9 @@
 
 mod checking;
 mod crashes;
+mod folding;
 mod observing;
+mod oddities;
 mod reading;
 mod support;
 mod tearing;

@@ -37,7 +37,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Append(content) => drop(log.append(text(content)).unwrap()),
-                Step::Emit(n) => log.emit(telemetry(n)),
+                Step::Emit(n) => assert!(log.emit(telemetry(n)).is_some()),
                 Step::Reopen => {
                     drop(log);
                     log = sessions.open();
@@ -76,6 +76,34 @@ proptest! {
         } else {
             prop_assert!(!aside(&sessions).exists());
         }
+    }
+}
+
+#[test]
+fn a_tail_lost_at_any_byte_of_the_last_two_lines_costs_no_line_before_it() {
+    let sessions = Sessions::new();
+    let log = sessions.open();
+    for n in 0..3 {
+        log.append(text(n.to_string())).unwrap();
+    }
+    log.append(telemetry(9)).unwrap();
+    log.append(text("é😀\n")).unwrap();
+    drop(log);
+    let whole = sessions.envelopes();
+    let bytes = fs::read(sessions.path()).unwrap();
+    let ends: Vec<usize> = (1..=bytes.len()).filter(|&end| bytes[end - 1] == b'\n').collect();
+    for cut in ends[ends.len() - 3]..=bytes.len() {
+        fs::write(sessions.path(), &bytes[..cut]).unwrap();
+        let kept = ends.iter().filter(|&&end| end <= cut).count();
+        let (log, opened) = sessions.reopen();
+        let torn_bytes = (cut - ends[kept - 1]) as u64;
+        assert!(matches!(opened, Opened::Restored { torn_bytes: torn, .. } if torn == torn_bytes), "cut at {cut}");
+        let next = log.append(text("next")).unwrap();
+        drop(log);
+        let all = sessions.envelopes();
+        assert_eq!(all[..kept], whole[..kept], "cut at {cut}");
+        assert_eq!(seqs(&all), counted(kept + 2), "cut at {cut}");
+        assert_eq!(all.last(), Some(&*next), "on a line of its own, cut at {cut}");
     }
 }
 

@@ -34,12 +34,12 @@ async fn a_path_outside_is_denied_and_the_roots_are_named() {
     let tools = desk.tools(&["."], &["work"]);
     assert_eq!(
         tools.denial("write", [s("/etc/passwd"), s("x")]).await,
-        r#"fs.write("/etc/passwd"): not inside the writable roots work/"#
+        r#"fs.write("/etc/passwd"): not inside the writable roots work/ (policy.fs.write in axon.toml)"#
     );
     let outside = desk.outside("secret.txt");
     for path in ["../secret.txt", "src/../../secret.txt", "./././../secret.txt", outside.to_str().unwrap()] {
         let message = tools.denial("read", [s(path)]).await;
-        assert!(message.ends_with("not inside the readable roots ."), "{message}");
+        assert!(message.ends_with("not inside the readable roots . (policy.fs.read in axon.toml)"), "{message}");
     }
     assert_eq!(tools.journal.data("capsule:policy:denied")["rule"], "policy.fs.write");
 }
@@ -385,7 +385,10 @@ async fn of_two_paths_the_refused_one_is_named() {
     let desk = Desk::furnished();
     let tools = desk.tools(&["."], &["work"]);
     let message = tools.denial("copy", [s("notes.md"), s("src/x")]).await;
-    assert_eq!(message, r#"fs.copy("notes.md", "src/x"): "src/x" is not inside the writable roots work/"#);
+    assert_eq!(
+        message,
+        r#"fs.copy("notes.md", "src/x"): "src/x" is not inside the writable roots work/ (policy.fs.write in axon.toml)"#
+    );
 }
 
 #[tokio::test]

@@ -87,6 +87,13 @@ impl Desk {
         self.tools_with(self.rules(read, write), Arc::new(Unattended))
     }
 
+    /// With hosts and programs; every file of the agent folder can be read, and `work/` written.
+    pub fn tools_for(&self, net: &[&str], run: &[&str]) -> Tools {
+        let own = |list: &[&str]| list.iter().map(|item| item.to_string()).collect();
+        let rules = PolicyRules { net: own(net), run: own(run), ..self.rules(&["."], &["work"]) };
+        self.tools_with(rules, Arc::new(Unattended))
+    }
+
     pub fn tools_with(&self, rules: PolicyRules, approver: Arc<dyn Approver>) -> Tools {
         let policy = Policy::new(&self.agent(), rules).unwrap();
         Tools { toolbox: Toolbox::new(policy, approver), journal: Journal::default() }
@@ -132,7 +139,7 @@ impl Tools {
     pub async fn call(&self, function: &str, args: impl IntoIterator<Item = Datum>) -> Result<Datum, ToolError> {
         let call = tool_call(function, args);
         let answer = self.toolbox.call(call, &self.journal, CancellationToken::new());
-        tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("fs.{function} hangs"))
+        tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("{function} hangs"))
     }
 
     pub async fn text(&self, function: &str, args: impl IntoIterator<Item = Datum>) -> String {
@@ -149,7 +156,7 @@ impl Tools {
     pub async fn refusal(&self, function: &str, args: impl IntoIterator<Item = Datum>) -> ToolError {
         match self.call(function, args).await {
             Err(error) => error,
-            Ok(value) => panic!("fs.{function} answered {value:?}"),
+            Ok(value) => panic!("{function} answered {value:?}"),
         }
     }
 
@@ -160,13 +167,25 @@ impl Tools {
         assert_eq!(error.name, "PolicyDenied");
         let record = self.journal.data("capsule:policy:denied");
         assert!(!record["rule"].as_str().unwrap().is_empty());
-        assert!(error.message.starts_with(&format!("fs.{function}(")), "{error}");
+        let (namespace, function) = name_of(function);
+        assert!(error.message.starts_with(&format!("{namespace}.{function}(")), "{error}");
         error.message
     }
 }
 
 pub fn tool_call(function: &str, args: impl IntoIterator<Item = Datum>) -> ToolCall {
-    ToolCall { block: "b1".into(), namespace: "fs".into(), function: function.into(), args: args.into_iter().collect() }
+    let (namespace, function) = name_of(function);
+    ToolCall {
+        block: "b1".into(),
+        namespace: namespace.into(),
+        function: function.into(),
+        args: args.into_iter().collect(),
+    }
+}
+
+/// `read` is `fs.read`.
+fn name_of(function: &str) -> (&str, &str) {
+    function.split_once('.').unwrap_or(("fs", function))
 }
 
 pub fn s(text: impl AsRef<str>) -> Datum {

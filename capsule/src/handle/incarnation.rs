@@ -101,9 +101,15 @@ struct Run {
     bindings: Option<Bindings>,
     settle: oneshot::Sender<Settlement>,
     clock: Arc<RunClock>,
-    /// Calls in flight, with what their arguments hold in bytes.
-    calls: HashMap<CallId, usize>,
+    calls: HashMap<CallId, InFlight>,
     calls_made: usize,
+    cancel: CancellationToken,
+}
+
+/// A call in flight.
+struct InFlight {
+    /// What its arguments hold, in bytes.
+    size: usize,
     cancel: CancellationToken,
 }
 
@@ -266,6 +272,11 @@ impl Incarnation {
                 ToKernel::ToolCall { run, call, namespace, function, args } => {
                     self.call_tool((run, call), size, ToolCall { block: String::new(), namespace, function, args })?;
                 }
+                ToKernel::CancelCall { run, call } => {
+                    if let Some(call) = self.runs().live.get(&run).and_then(|run| run.calls.get(&call)) {
+                        call.cancel.cancel();
+                    }
+                }
                 ToKernel::Need { run, names } => self.give_bindings(run, names)?,
                 ToKernel::Done(report) => self.settle(report)?,
                 ToKernel::Retire => {
@@ -315,7 +326,7 @@ impl Incarnation {
         if !run.namespaces.iter().any(known) {
             return Err(Violation::Turn("a call of a tool that is not in the block's scope"));
         }
-        let in_flight: usize = run.calls.values().sum();
+        let in_flight: usize = run.calls.values().map(|call| call.size).sum();
         if in_flight + size > MAX_ARGUMENTS_IN_FLIGHT_BYTES {
             let _ = self.outgoing.send(ToHost::ToolResult {
                 run: run_id,
@@ -324,11 +335,11 @@ impl Incarnation {
             });
             return Ok(());
         }
-        if run.calls.insert(call_id, size).is_some() {
+        let token = run.cancel.child_token();
+        if run.calls.insert(call_id, InFlight { size, cancel: token.clone() }).is_some() {
             return Err(Violation::Turn("two tool calls with one number"));
         }
         run.clock.pause(Instant::now());
-        let token = run.cancel.child_token();
         let call = ToolCall { block: run.block.clone(), ..call };
         drop(runs);
         let this = Arc::clone(self);

@@ -10,6 +10,7 @@
   delete globalThis.__carry;
   const {
     op_axon_call,
+    op_axon_cancel,
     op_axon_digest,
     op_axon_nearest,
     op_axon_print,
@@ -250,15 +251,21 @@
     );
   }
 
+  // `from` is the function that the block called.
+  function send(namespace, member, args, from) {
+    const trace = { __proto__: null };
+    ErrorCaptureStackTrace(trace, from);
+    const id = op_axon_call(namespace, member, args);
+    const answer = new Promise((resolve, reject) => {
+      MapPrototypeSet(pending, id, { __proto__: null, resolve, reject, trace });
+    });
+    return { __proto__: null, id, answer };
+  }
+
   function tool(namespace, member) {
     const call = {
       async [member](...args) {
-        const trace = { __proto__: null };
-        ErrorCaptureStackTrace(trace, call);
-        const id = op_axon_call(namespace, member, args);
-        return await new Promise((resolve, reject) => {
-          MapPrototypeSet(pending, id, { __proto__: null, resolve, reject, trace });
-        });
+        return await send(namespace, member, args, call).answer;
       },
     }[member];
     return ObjectFreeze(call);
@@ -287,6 +294,18 @@
       enumerable: true,
       writable: false,
       configurable: false,
+    });
+  }
+
+  const FETCH = "ext:axon_capsule/fetch.js";
+
+  // The members that have a global front.
+  function installFronts(namespace) {
+    if (namespace.name !== "http" || !ArrayPrototypeIncludes(namespace.members, "request")) return;
+    defineLazy("fetch", () => {
+      const { makeFetch } = core.loadExtScript(FETCH);
+      const fetch = makeFetch((url, options) => send("http", "request", [url, options], fetch), op_axon_cancel);
+      return fetch;
     });
   }
 
@@ -524,7 +543,10 @@
     scopeHint = hint;
     room = characters;
     const namespaces = JSONParse(json);
-    for (let i = 0; i < namespaces.length; i++) installNamespace(namespaces[i]);
+    for (let i = 0; i < namespaces.length; i++) {
+      installNamespace(namespaces[i]);
+      installFronts(namespaces[i]);
+    }
   }
 
   // Called by the host with the block as a function.
@@ -555,6 +577,7 @@
   function preload() {
     core.loadExtScript(CONSOLE);
     core.loadExtScript(PERFORMANCE);
+    core.loadExtScript(FETCH);
     for (let i = 0; i < specifiers.length; i++) core.loadExtScript(specifiers[i]);
   }
 

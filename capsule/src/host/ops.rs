@@ -37,6 +37,7 @@ deno_core::extension!(
     deps = [deno_web],
     ops = [
         op_axon_call,
+        op_axon_cancel,
         op_axon_digest,
         op_axon_forget,
         op_axon_given,
@@ -48,6 +49,7 @@ deno_core::extension!(
         op_axon_settle_error,
         op_axon_settle_value,
     ],
+    lazy_loaded_js = [dir "src/host", "fetch.js"],
     middleware = |op| if UNUSED_OPS.contains(&op.name) { op.disable() } else { op },
 );
 
@@ -146,6 +148,14 @@ fn op_axon_call<'s>(
     }
     host.send(&ToKernel::ToolCall { run: run.control.run, call: run.calls, namespace, function, args: data });
     Ok(run.calls)
+}
+
+/// Gives a call up; its answer still comes.
+#[op2(fast)]
+fn op_axon_cancel(state: &OpState, #[number] call: u64) {
+    if let Some(run) = state.try_borrow::<RunState>() {
+        run.control.host().send(&ToKernel::CancelCall { run: run.control.run, call });
+    }
 }
 
 /// The serialised value of a name that earlier blocks have declared.

@@ -56,6 +56,11 @@ pub enum ToKernel {
         function: String,
         args: Vec<Datum>,
     },
+    /// The block does not want a call's answer any more.
+    CancelCall {
+        run: RunId,
+        call: CallId,
+    },
     /// The run needs what earlier blocks have left under these names, if anything.
     Need {
         run: RunId,
@@ -193,8 +198,13 @@ impl ToKernel {
                 encode_report(&mut out, report);
             }
             Self::Retire => out.u8(4),
-            Self::Need { run, names } => {
+            Self::CancelCall { run, call } => {
                 out.u8(5);
+                out.u64(*run);
+                out.u64(*call);
+            }
+            Self::Need { run, names } => {
+                out.u8(6);
                 out.u64(*run);
                 out.list(names, |out, name| out.str(name));
             }
@@ -216,7 +226,8 @@ impl ToKernel {
             },
             3 => Self::Done(decode_report(&mut body)?),
             4 => Self::Retire,
-            5 => Self::Need { run: body.u64()?, names: body.list(Decoder::string)? },
+            5 => Self::CancelCall { run: body.u64()?, call: body.u64()? },
+            6 => Self::Need { run: body.u64()?, names: body.list(Decoder::string)? },
             tag => return Err(DecodeError::UnknownTag { what: "a message to the kernel", tag }),
         };
         body.finish()?;
@@ -430,6 +441,7 @@ mod tests {
             report.prop_map(ToKernel::Done),
             (any::<u64>(), any::<Vec<String>>()).prop_map(|(run, names)| ToKernel::Need { run, names }),
             Just(ToKernel::Retire),
+            (any::<u64>(), any::<u64>()).prop_map(|(run, call)| ToKernel::CancelCall { run, call }),
         ]
     }
 

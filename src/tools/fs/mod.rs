@@ -12,18 +12,19 @@ mod search;
 mod walk;
 mod write;
 
-use super::table::{Effect, Member, Module, Need, TypeDeclaration};
+use super::table::{Effect, Member, Module, Need, Run, TypeDeclaration};
 use crate::policy::Access;
 
-const READ: Need = Need { access: Access::Read, path: Some(0) };
-const READ_SOMEWHERE: Need = Need { access: Access::Read, path: None };
-const WRITE: Need = Need { access: Access::Write, path: Some(0) };
-const WRITE_SECOND: Need = Need { access: Access::Write, path: Some(1) };
+const READ: Need = Need::Path { access: Access::Read, path: Some(0) };
+const READ_SOMEWHERE: Need = Need::Path { access: Access::Read, path: None };
+const WRITE: Need = Need::Path { access: Access::Write, path: Some(0) };
+const WRITE_SECOND: Need = Need::Path { access: Access::Write, path: Some(1) };
 
 pub(super) const MODULE: Module = Module {
     name: "fs",
     description: "Files. Paths are relative to the agent folder, or absolute inside a granted root; \
                   results hold paths that can be passed back as they are.",
+    flat: false,
     types: &[
         TypeDeclaration {
             name: "FsEntry",
@@ -82,7 +83,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[READ],
             effect: Effect::None,
             arity: 2,
-            run: read::read,
+            run: Run::Blocking(read::read),
         },
         Member {
             name: "readBytes",
@@ -92,7 +93,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[READ],
             effect: Effect::None,
             arity: 2,
-            run: read::read_bytes,
+            run: Run::Blocking(read::read_bytes),
         },
         Member {
             name: "readLines",
@@ -103,7 +104,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[READ],
             effect: Effect::None,
             arity: 2,
-            run: read::read_lines,
+            run: Run::Blocking(read::read_lines),
         },
         Member {
             name: "list",
@@ -115,7 +116,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[READ],
             effect: Effect::None,
             arity: 2,
-            run: list::list,
+            run: Run::Blocking(list::list),
         },
         Member {
             name: "glob",
@@ -129,7 +130,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[READ_SOMEWHERE],
             effect: Effect::None,
             arity: 2,
-            run: glob::glob,
+            run: Run::Blocking(glob::glob),
         },
         Member {
             name: "search",
@@ -145,7 +146,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[READ_SOMEWHERE],
             effect: Effect::None,
             arity: 2,
-            run: search::search,
+            run: Run::Blocking(search::search),
         },
         Member {
             name: "stat",
@@ -154,7 +155,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[READ],
             effect: Effect::None,
             arity: 1,
-            run: manage::stat,
+            run: Run::Blocking(manage::stat),
         },
         Member {
             name: "write",
@@ -166,7 +167,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[WRITE],
             effect: Effect::Outside,
             arity: 3,
-            run: write::write,
+            run: Run::Blocking(write::write),
         },
         Member {
             name: "edit",
@@ -177,7 +178,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[READ, WRITE],
             effect: Effect::Outside,
             arity: 2,
-            run: edit::edit,
+            run: Run::Blocking(edit::edit),
         },
         Member {
             name: "mkdir",
@@ -186,7 +187,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[WRITE],
             effect: Effect::Outside,
             arity: 1,
-            run: manage::mkdir,
+            run: Run::Blocking(manage::mkdir),
         },
         Member {
             name: "move",
@@ -196,7 +197,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[READ, WRITE, WRITE_SECOND],
             effect: Effect::Outside,
             arity: 3,
-            run: manage::rename,
+            run: Run::Blocking(manage::rename),
         },
         Member {
             name: "copy",
@@ -205,7 +206,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[READ, WRITE_SECOND],
             effect: Effect::Outside,
             arity: 3,
-            run: manage::copy,
+            run: Run::Blocking(manage::copy),
         },
         Member {
             name: "remove",
@@ -214,7 +215,7 @@ pub(super) const MODULE: Module = Module {
             needs: &[WRITE],
             effect: Effect::Outside,
             arity: 2,
-            run: manage::remove,
+            run: Run::Blocking(manage::remove),
         },
     ],
 };

@@ -1,0 +1,65 @@
+//! `axon log`: sessions as people read and keep them. One file a command.
+
+mod args;
+mod check;
+mod export;
+mod flame;
+mod list;
+mod markdown;
+mod prune;
+mod show;
+mod tail;
+mod timeline;
+mod turns;
+
+use std::path::PathBuf;
+
+use super::{
+    args::Common,
+    failure::{Exit, Failure},
+    run::no_session,
+};
+use crate::{
+    agent::Agent,
+    log::{self, SessionId},
+};
+
+pub(super) use args::LogCommand;
+
+pub(super) async fn log(common: &Common, command: LogCommand) -> Result<(), Failure> {
+    let agent = Agent::open(&common.agent)?;
+    let path = |id: Option<String>| path_of(common, &agent, id);
+    match command {
+        LogCommand::List => list::list(common, &agent),
+        LogCommand::Show { id, filter, turns, expand } => show::show(common, &path(id)?, &filter, turns, expand),
+        LogCommand::Tail { id, filter, turns } => tail::tail(common, &path(id)?, &filter, turns).await,
+        LogCommand::Export { id, selection, entries, markdown, expand } => {
+            let path = path(id)?;
+            if markdown {
+                export::markdown(&path, &selection)
+            } else {
+                export::envelopes(&path, &selection, entries, expand)
+            }
+        }
+        LogCommand::Check { id, repair } => check::check(common, &path(id)?, repair),
+        LogCommand::Flame { id, run, all, output } => {
+            flame::flame(&path(id)?, &flame::Wakes::chosen(run, all), output.as_deref())
+        }
+        LogCommand::Prune { limits, delete, dry_run: _ } => prune::prune(common, &agent, &limits, delete),
+    }
+}
+
+/// The file of the named session, else of the last one.
+fn path_of(common: &Common, agent: &Agent, id: Option<String>) -> Result<PathBuf, Failure> {
+    let dir = agent.sessions_dir();
+    let id = match id.as_ref().or(common.session.as_ref()) {
+        Some(id) => SessionId::parse(id)?,
+        None => log::last_session(&dir).ok_or_else(|| no_session(agent))?,
+    };
+    let path = log::session_path(&dir, &id);
+    if !path.exists() {
+        let message = format!("there is no session {id} in {}", dir.display());
+        return Err(Failure::new(Exit::Usage, "SESSION_NOT_FOUND", message).hint("`axon log list` lists them"));
+    }
+    Ok(path)
+}
