@@ -24,8 +24,8 @@ pub struct Rebinding {
     pub kept: Vec<String>,
     /// Names of values that cannot be carried over.
     pub forgotten: Vec<String>,
-    /// Names whose values did not fit into [`MAX_BINDINGS_BYTES`] any more, with what they took.
-    pub dropped: Vec<(String, usize)>,
+    /// Names whose values did not fit into [`MAX_BINDINGS_BYTES`] any more, with what they took in bytes.
+    pub dropped: Vec<(String, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,9 +184,17 @@ impl Bindings {
     /// Takes over what a block has declared. If that is too much for [`MAX_BINDINGS_BYTES`], the largest are dropped.
     pub(crate) fn rebind(&mut self, changes: Vec<(String, Binding)>) -> Rebinding {
         let mut names: Vec<String> = changes.iter().map(|(name, _)| name.clone()).collect();
+        // The capsule's process has dropped some already, if one block declared too much.
+        let mut dropped: Vec<_> = changes
+            .iter()
+            .filter_map(|(name, binding)| match binding.content {
+                Content::Forgotten(Reason::TooLarge(bytes)) => Some((name.clone(), bytes)),
+                _ => None,
+            })
+            .collect();
         let all = Arc::make_mut(&mut self.0);
         all.extend(changes.into_iter().map(|(name, binding)| (name, Arc::new(binding))));
-        let dropped = drop_largest(all);
+        dropped.extend(drop_largest(all));
         names.retain(|name| !dropped.iter().any(|(dropped, _)| dropped == name));
         let (forgotten, kept) =
             names.into_iter().partition(|name| all.get(name).is_none_or(|binding| binding.forgotten()));
@@ -220,7 +228,7 @@ pub(crate) fn bytes_of(bindings: &[(String, Binding)]) -> usize {
 }
 
 /// Drops the largest until the rest is within the limit. What was dropped is remembered as such, if there is room.
-pub(crate) fn drop_largest(all: &mut BTreeMap<String, Arc<Binding>>) -> Vec<(String, usize)> {
+pub(crate) fn drop_largest(all: &mut BTreeMap<String, Arc<Binding>>) -> Vec<(String, u64)> {
     let mut dropped = Vec::new();
     let mut total: usize = all.iter().map(|(name, binding)| binding.bytes(name)).sum();
     if total <= MAX_BINDINGS_BYTES {
@@ -237,7 +245,8 @@ pub(crate) fn drop_largest(all: &mut BTreeMap<String, Arc<Binding>>) -> Vec<(Str
         if old.forgotten() {
             continue;
         }
-        let content = Content::Forgotten(Reason::TooLarge(bytes as u64));
+        let bytes = bytes as u64;
+        let content = Content::Forgotten(Reason::TooLarge(bytes));
         let tombstone = Binding { assignable: old.assignable, content };
         total += tombstone.bytes(&name);
         all.insert(name.clone(), Arc::new(tombstone));

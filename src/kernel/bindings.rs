@@ -5,11 +5,17 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use axon_capsule::{Bindings, ENGINE};
+use axon_capsule::{Bindings, Capsule, ENGINE, MAX_BINDINGS_BYTES, Rebinding};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
 use uuid::Uuid;
+
+use super::Recorder;
+use crate::log::{Event, LogError, SessionLog};
 
 /// No cognet's state has this name: theirs have no `@`.
 const FOLDER: &str = "@bindings";
@@ -20,13 +26,19 @@ fn heading() -> String {
 }
 
 /// A session's file of bindings.
+#[derive(Clone)]
 pub(crate) struct BindingsFile {
     path: PathBuf,
+    /// Held while it is written, so that the newest bindings are the last ones written.
+    writing: Arc<Mutex<()>>,
 }
+
+/// The telemetry of changed bindings. A log that has it and no file has lost them.
+const CHANGED: &str = "capsule:bindings";
 
 /// What there was to load.
 #[derive(Debug)]
-pub(crate) enum Loaded {
+enum Loaded {
     Bindings(Bindings),
     Nothing,
     /// There is a file that cannot be used, and why.
@@ -36,10 +48,31 @@ pub(crate) enum Loaded {
 impl BindingsFile {
     /// The file of a session under `data/state`.
     pub(crate) fn of_session(state: &Path, session: &str) -> Self {
-        Self { path: state.join(FOLDER).join(session) }
+        Self { path: state.join(FOLDER).join(session), writing: Arc::default() }
     }
 
-    pub(crate) fn load(&self) -> Loaded {
+    /// Hands the capsule what earlier processes of this session have kept, or says in the log that it is lost.
+    pub(crate) fn restore(&self, capsule: &Capsule, log: &SessionLog) -> Result<(), LogError> {
+        let why = match self.load() {
+            Loaded::Bindings(bindings) => {
+                capsule.restore(bindings);
+                return Ok(());
+            }
+            Loaded::Nothing if log.newest_seq(CHANGED).is_none() => return Ok(()),
+            Loaded::Nothing => "their file is gone".to_owned(),
+            Loaded::Unusable(why) => format!("their file cannot be used: {why}"),
+        };
+        let message = format!(
+            "What earlier blocks of this session declared is lost ({why}). Declare again what is needed; nothing else \
+             is affected."
+        );
+        log.append(Event::new("system:notice", json!({ "code": "BINDINGS_LOST", "message": message })))?;
+        // Said once; where it cannot be written it is said again the next time.
+        let _ = self.save(&Bindings::default());
+        Ok(())
+    }
+
+    fn load(&self) -> Loaded {
         let bytes = match fs::read(&self.path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Loaded::Nothing,
@@ -61,9 +94,27 @@ impl BindingsFile {
         }
     }
 
+    /// Writes the capsule's bindings as they are now, after a block has changed them.
+    pub(super) async fn keep(&self, capsule: &Capsule, recorder: &Recorder, rebinding: &Rebinding) {
+        let _writing = self.writing.lock().await;
+        let bindings = capsule.bindings();
+        let mut data = json!({
+            "kept": rebinding.kept,
+            "forgotten": rebinding.forgotten,
+            "dropped": rebinding.dropped.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            "bytes": bindings.bytes(),
+        });
+        let file = self.clone();
+        let saved = tokio::task::spawn_blocking(move || file.save(&bindings)).await;
+        if let Err(error) = saved.map_err(io::Error::other).and_then(|saved| saved) {
+            data["notSaved"] = error.to_string().into();
+        }
+        recorder.emit(CHANGED, data);
+    }
+
     /// Replaces the file as a whole. It survives the death of this process; what the machine loses with its power is
     /// told when the session is opened again.
-    pub(crate) fn save(&self, bindings: &Bindings) -> io::Result<()> {
+    fn save(&self, bindings: &Bindings) -> io::Result<()> {
         let body = bindings.encode();
         let mut bytes = heading().into_bytes();
         bytes.extend_from_slice(&Sha256::digest(&body));
@@ -79,6 +130,20 @@ impl BindingsFile {
         }
         written
     }
+}
+
+/// What the model should know of bindings that were dropped.
+pub(super) fn dropped_notice(rebinding: &Rebinding) -> Option<Value> {
+    if rebinding.dropped.is_empty() {
+        return None;
+    }
+    let names: Vec<_> = rebinding.dropped.iter().map(|(name, bytes)| format!("{name} ({} KiB)", bytes >> 10)).collect();
+    let message = format!(
+        "Declarations hold at most {} MiB together, so the largest were dropped: {}. Later blocks do not have them.",
+        MAX_BINDINGS_BYTES >> 20,
+        names.join(", ")
+    );
+    Some(json!({ "code": "BINDINGS_DROPPED", "message": message }))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod errors;
 mod interrupt;
 mod log;
 mod log_commands;
+mod notebook;
 mod provider;
 mod support;
 mod tour;

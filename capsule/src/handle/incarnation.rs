@@ -38,6 +38,9 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a child may take to end when it is asked to.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The most that a child says when it is ready.
+const MAX_READY_BYTES: usize = 4 << 10;
+
 /// What the arguments of one block's calls in flight may hold together.
 const MAX_ARGUMENTS_IN_FLIGHT_BYTES: usize = 64 << 20;
 
@@ -131,9 +134,9 @@ impl Incarnation {
         // The receiver lives in the task just spawned.
         let _ = outgoing.send(ToHost::Limits(limits.clone()));
         let first = timeout(BOOT_TIMEOUT, read(&mut from_child)).await;
-        let backend = match first {
+        let (backend, sandbox) = match first {
             Err(_) => return Err(StartError::Silent),
-            Ok(Ok(Some((ToKernel::Ready { backend }, _)))) if backend.len() <= 32 => backend,
+            Ok(Ok(Some((ToKernel::Ready { backend, sandbox }, size)))) if size <= MAX_READY_BYTES => (backend, sandbox),
             Ok(_) => {
                 process.kill();
                 let unknown = Exit { signal: None, status: None, stderr: String::new() };
@@ -154,7 +157,12 @@ impl Incarnation {
         });
         incarnation.event(
             "capsule:boot",
-            &[("pid", incarnation.pid().into()), ("durationMs", millis(began.elapsed())), ("backend", backend.into())],
+            &[
+                ("pid", incarnation.pid().into()),
+                ("durationMs", millis(began.elapsed())),
+                ("backend", backend.into()),
+                ("sandbox", layers_json(sandbox)),
+            ],
         );
         let attended = Arc::clone(&incarnation);
         tokio::spawn(async move {
@@ -406,6 +414,12 @@ impl Incarnation {
     fn runs(&self) -> MutexGuard<'_, Runs> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// `true` for a layer that is in force, else why it is not.
+fn layers_json(layers: Vec<(String, String)>) -> Value {
+    let stands = |state: String| if state == "on" { Value::Bool(true) } else { Value::String(state) };
+    Value::Object(layers.into_iter().map(|(layer, state)| (layer, stands(state))).collect())
 }
 
 /// A report holds no more than the limits allow, markers and messages included.

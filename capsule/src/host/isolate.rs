@@ -18,7 +18,7 @@ use super::{
     carry::Carried,
     control::{RunControl, Settled},
     memory::{self, Budget},
-    oom, ops,
+    oom, ops, sources,
 };
 use crate::{source::SOURCE_NAME, stop::StopReason};
 
@@ -83,7 +83,7 @@ impl Isolate {
             .array_buffer_allocator(memory::allocator(&budget).make_shared());
         let mut runtime = JsRuntime::try_new(RuntimeOptions {
             module_loader: Some(loader.clone()),
-            extensions: extensions(),
+            extensions: if snapshot.is_some() { extensions() } else { embedded_extensions() },
             create_params: Some(params),
             startup_snapshot: snapshot,
             ..RuntimeOptions::default()
@@ -145,6 +145,10 @@ fn out_of_memory(tenant: &Tenant) -> memory::OnExhausted {
     })
 }
 
+fn embedded_extensions() -> Vec<Extension> {
+    extensions().into_iter().map(sources::embed).collect()
+}
+
 fn extensions() -> Vec<Extension> {
     let blobs = Arc::<BlobStore>::default();
     vec![
@@ -160,7 +164,7 @@ fn extensions() -> Vec<Extension> {
 pub fn snapshot() -> Result<&'static [u8], IsolateError> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let _entered = executor.enter();
-    let options = RuntimeOptions { extensions: extensions(), ..RuntimeOptions::default() };
+    let options = RuntimeOptions { extensions: embedded_extensions(), ..RuntimeOptions::default() };
     let mut runtime = JsRuntimeForSnapshot::try_new(options)?;
     let table = runtime.execute_script(FRONT_NAME, FRONT)?;
     {

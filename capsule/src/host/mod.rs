@@ -5,6 +5,7 @@
 mod block;
 mod carry;
 mod clocks;
+mod confine;
 mod control;
 mod isolate;
 mod memory;
@@ -12,13 +13,14 @@ mod oom;
 mod ops;
 mod output;
 mod pool;
+mod sources;
 mod values;
 mod watchdog;
 
 use std::{
     collections::HashMap,
     io::{self, Write},
-    os::unix::net::UnixStream,
+    os::{fd::AsRawFd, unix::net::UnixStream},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -27,8 +29,7 @@ use std::{
 };
 
 use control::{Event, RunControl};
-use deno_core::JsRuntime;
-use rustix::process::Signal;
+use deno_core::{JsRuntime, v8};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -96,9 +97,11 @@ pub fn serve() -> ! {
 
 fn serve_channel() -> io::Result<()> {
     let mut channel = take_channel()?;
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let sandbox = confine::confine(channel.as_raw_fd());
     set_engine_flags();
     oom::install_fatal_error_handler();
+    // The engine would read it from a file.
+    v8::V8::set_entropy_source(|buffer: &mut [u8]| getrandom::fill(buffer).is_ok());
     JsRuntime::init_platform(None);
     let Some(ToHost::Limits(limits)) = next_message(&mut channel)? else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel did not begin with the limits"));
@@ -115,7 +118,7 @@ fn serve_channel() -> io::Result<()> {
     });
     let watched = Arc::clone(&host);
     thread::Builder::new().name("watchdog".into()).spawn(move || watched.watchdog.run(&watched))?;
-    host.send(&ToKernel::Ready { backend: ENGINE.to_owned() });
+    host.send(&ToKernel::Ready { backend: ENGINE.to_owned(), sandbox });
     host.pool.refill(&host);
     loop {
         match next_message(&mut channel)? {

@@ -13,7 +13,7 @@ use sha2::Digest;
 use super::{
     carry::Carried,
     control::{RunControl, Settled},
-    output::Value,
+    output::{Value, Whole},
     values::{Reader, Unpassable},
 };
 use crate::{
@@ -93,12 +93,22 @@ fn op_axon_print(state: &OpState, #[string] text: &str) {
 }
 
 #[op2(fast)]
-fn op_axon_settle_value(state: &mut OpState, #[smi] kind: u32, #[string] text: String) {
+fn op_axon_settle_value(
+    state: &mut OpState,
+    #[smi] kind: u32,
+    #[string] text: String,
+    #[number] whole: u64,
+    exactly: bool,
+) {
     if let Some(run) = state.try_borrow_mut::<RunState>() {
         let value = match kind {
             1 => Some(Value::Json(text)),
             2 => Some(Value::Text(text)),
-            3 => Some(Value::Beginning(text)),
+            3 => {
+                let whole = usize::try_from(whole).unwrap_or(usize::MAX);
+                let whole = if exactly { Whole::Exactly(whole) } else { Whole::MoreThan(whole) };
+                Some(Value::Beginning { text, whole })
+            }
             _ => None,
         };
         // An error that came first (an unhandled rejection) is not undone by a value.

@@ -33,13 +33,33 @@ pub struct Erased {
 /// Why a source cannot be run, in words for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    #[error("SyntaxError: {message}\n    at {SOURCE_NAME}:{line}:{column}")]
-    Syntax { message: String, line: usize, column: usize },
+    #[error("SyntaxError: {message}\n    at {SOURCE_NAME}:{line}:{column}{excerpt}")]
+    Syntax {
+        message: String,
+        line: usize,
+        column: usize,
+        /// The line of the source with a mark under the place, or nothing.
+        excerpt: String,
+    },
     /// A static import, or a re-export from a module.
     #[error("SyntaxError: modules cannot be imported here\n    at {SOURCE_NAME}:{line}:{column}")]
     Import { line: usize, column: usize },
     #[error("SyntaxError: the source nests deeper than {MAX_NESTING} levels; use data or loops instead")]
     TooDeep,
+}
+
+/// The line that `offset` is in, with a mark under it; nothing for lines that are too long to show.
+fn excerpt(source: &str, offset: usize) -> String {
+    const MAX_LINE_BYTES: usize = 160;
+    let offset = source.floor_char_boundary(offset);
+    let start = source[..offset].rfind('\n').map_or(0, |at| at + 1);
+    let line = source[start..].lines().next().unwrap_or_default();
+    if line.trim().is_empty() || line.len() > MAX_LINE_BYTES {
+        return String::new();
+    }
+    let before = line.get(..offset - start).unwrap_or(line);
+    let indent: String = before.chars().map(|char| if char == '\t' { '\t' } else { ' ' }).collect();
+    format!("\n    | {line}\n    | {indent}^")
 }
 
 /// One-based line and column (in UTF-16 units, as engines count) of a byte offset.

@@ -8,17 +8,17 @@ use std::{
 use deno_core::sourcemap::{SourceMap, SourceMapBuilder};
 use oxc::{
     allocator::{Allocator, TakeIn},
-    ast::{ast::*, builder::AstBuilder},
+    ast::{AstKind, ast::*, builder::AstBuilder},
     codegen::{Codegen, CodegenOptions, CommentOptions},
     diagnostics::Diagnostics,
     parser::{ParseOptions, Parser},
-    semantic::{Scoping, SemanticBuilder},
+    semantic::{Scoping, Semantic, SemanticBuilder},
     span::{GetSpan, SourceType, Span},
     transformer::{TransformOptions, Transformer, TypeScriptOptions},
 };
 
 use super::{
-    Erased, MAX_NESTING, Names, SOURCE_NAME, Shape, SourceError, completion, fence, names,
+    Erased, MAX_NESTING, Names, SOURCE_NAME, Shape, SourceError, completion, excerpt, fence, names,
     nesting::{nesting, stack_bytes},
     position,
 };
@@ -100,6 +100,7 @@ fn erase_program(source: &str, reading: Reading) -> Result<Erased, SourceError> 
         .with_enum_eval(true)
         .build(&program);
     check(source, &semantic.diagnostics)?;
+    refuse_decorators(source, &semantic.semantic)?;
     let names = names::read(&program, &semantic.semantic);
     let namespaces = namespaces(source, &names);
     transform(source, &allocator, semantic.semantic.into_scoping(), &mut program)?;
@@ -193,9 +194,28 @@ fn moved_map(source_map: &str, reading: Reading) -> String {
 fn check(source: &str, diagnostics: &Diagnostics) -> Result<(), SourceError> {
     let Some(error) = diagnostics.errors().next() else { return Ok(()) };
     let offset = error.labels.first().map_or(0, |label| label.offset() as usize);
-    let (line, column) = position(source, offset);
     let help = error.help.as_deref().map(|help| format!(" ({help})")).unwrap_or_default();
-    Err(SourceError::Syntax { message: format!("{}{help}", error.message), line, column })
+    Err(syntax_error(source, offset, format!("{}{help}", error.message)))
+}
+
+fn syntax_error(source: &str, offset: usize, message: String) -> SourceError {
+    let (line, column) = position(source, offset);
+    SourceError::Syntax { message, line, column, excerpt: excerpt(source, offset) }
+}
+
+/// The engine does not have them, and nothing here makes calls of them.
+fn refuse_decorators(source: &str, semantic: &Semantic<'_>) -> Result<(), SourceError> {
+    let decorator = semantic.nodes().iter().find_map(|node| match node.kind() {
+        AstKind::Decorator(decorator) => Some(decorator.span.start as usize),
+        _ => None,
+    });
+    match decorator {
+        None => Ok(()),
+        Some(offset) => {
+            let message = "decorators are not supported here: apply the function to the class yourself".to_owned();
+            Err(syntax_error(source, offset, message))
+        }
+    }
 }
 
 /// `export` means nothing in a block: what it exports stays, what it only names goes. Whatever would load a module is

@@ -43,9 +43,10 @@ pub struct RunRequest {
 /// From the isolate process to the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToKernel {
-    /// The engine is up. `v8` or `quickjs`.
+    /// The engine is up: `v8` or `quickjs`. What the process has given up, and how each layer stands.
     Ready {
         backend: String,
+        sandbox: Vec<(String, String)>,
     },
     /// The run has its isolate: its clocks run from here.
     Started(RunId),
@@ -177,9 +178,13 @@ impl ToKernel {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::default();
         match self {
-            Self::Ready { backend } => {
+            Self::Ready { backend, sandbox } => {
                 out.u8(0);
                 out.str(backend);
+                out.list(sandbox, |out, (layer, state)| {
+                    out.str(layer);
+                    out.str(state);
+                });
             }
             Self::Started(run) => {
                 out.u8(1);
@@ -215,7 +220,10 @@ impl ToKernel {
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         let mut body = Decoder::new(body);
         let message = match body.u8()? {
-            0 => Self::Ready { backend: body.string()? },
+            0 => Self::Ready {
+                backend: body.string()?,
+                sandbox: body.list(|body| Ok((body.string()?, body.string()?)))?,
+            },
             1 => Self::Started(body.u64()?),
             2 => Self::ToolCall {
                 run: body.u64()?,
@@ -428,7 +436,8 @@ mod tests {
                 bindings,
             });
         prop_oneof![
-            any::<String>().prop_map(|backend| ToKernel::Ready { backend }),
+            (any::<String>(), any::<Vec<(String, String)>>())
+                .prop_map(|(backend, sandbox)| ToKernel::Ready { backend, sandbox }),
             any::<u64>().prop_map(ToKernel::Started),
             (any::<u64>(), any::<u64>(), any::<String>(), any::<String>(), prop::collection::vec(datum(), 0..4))
                 .prop_map(|(run, call, namespace, function, args)| ToKernel::ToolCall {

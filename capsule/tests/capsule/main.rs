@@ -2,6 +2,7 @@
 //!
 //! The test binary is its own isolate process, so it has a `main` of its own.
 
+mod confined;
 mod hostile;
 mod lifecycle;
 mod notebook;
@@ -24,9 +25,15 @@ fn main() -> ExitCode {
         _ => {}
     }
     let mut trials = Vec::new();
-    for group in
-        [hostile::trials, lifecycle::trials, notebook::trials, tools::trials, typescript::trials, values::trials]
-    {
+    for group in [
+        confined::trials,
+        hostile::trials,
+        lifecycle::trials,
+        notebook::trials,
+        tools::trials,
+        typescript::trials,
+        values::trials,
+    ] {
         trials.extend(group());
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
