@@ -3,7 +3,7 @@ local json = require("@axon/json")
 
 defineCognet { name = "repl", version = "0.1.0", abi = "9", mode = { kind = "invocation" } }
 
-local function shown(result)
+local function shown(result: RunResult)
 	local lines = table.clone(result.stdout)
 	if not result.ok then
 		table.insert(lines, `{result.error.code or result.error.kind}: {result.error.message}`)
@@ -16,7 +16,8 @@ end
 loop(function(wake)
 	for _, stimulus in wake.stimuli do
 		if stimulus.type == "stimulus:text" then
-			local result = kernel.run(stimulus.data.content, { signal = wake.signal })
+			local code: string = stimulus.data.content
+			local result = kernel.run(code, { signal = wake.signal })
 			kernel.output("cognet:output:text", { content = shown(result) })
 		end
 	end

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -12,6 +12,7 @@ use crate::{
     cognets::{self, CognetLookupError, Found},
     config::{self, Config, ConfigError, EngineConfig, PolicyConfig},
     engine::{Engine, EngineConfigError, EngineSpec, SessionFacts, Timeouts},
+    files,
     policy::{self, Policy, PolicyError, PolicyRules},
 };
 
@@ -40,6 +41,21 @@ pub enum AgentError {
     Cognet(#[from] CognetLookupError),
     #[error("{} could not be read: {source}", .path.display())]
     Unreadable { path: PathBuf, source: io::Error },
+}
+
+impl AgentError {
+    /// What kind of failure it is, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoFolder { .. } => "AGENT_NOT_FOUND",
+            Self::Config(_) => "CONFIG_INVALID",
+            Self::Dotenv(_) => "DOTENV_INVALID",
+            Self::Policy(_) => "POLICY_INVALID",
+            Self::Engine(_) => "ENGINE_INVALID",
+            Self::Cognet(error) => error.code(),
+            Self::Unreadable { .. } => "UNREADABLE",
+        }
+    }
 }
 
 impl Agent {
@@ -91,7 +107,7 @@ impl Agent {
     /// The user's identity text, `""` without `boot.md`.
     pub fn base(&self) -> Result<String, AgentError> {
         let path = self.dir.join("boot.md");
-        match fs::read_to_string(&path) {
+        match files::read_text(&path) {
             Ok(text) => Ok(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
             Err(source) => Err(AgentError::Unreadable { path, source }),
@@ -168,6 +184,11 @@ impl Agent {
             max_concurrent_blocks: count(config.max_concurrent_blocks),
             max_tool_calls: count(config.max_tool_calls),
         }
+    }
+
+    /// Whether everything that an engine is made of is as in `other`.
+    pub(crate) fn has_engine_of(&self, other: &Self) -> bool {
+        self.config.engine == other.config.engine && self.environment == other.environment
     }
 
     /// A variable of the environment, else of `.env`.

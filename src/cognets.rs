@@ -54,9 +54,21 @@ pub struct Found {
 }
 
 impl Found {
+    /// Whether it comes with the program.
+    pub fn is_bundled(&self) -> bool {
+        self.name.starts_with(BUNDLED_PREFIX)
+    }
+
     /// The name under which its private state is kept.
     pub fn state_name(&self) -> &str {
         self.name.strip_prefix(BUNDLED_PREFIX).unwrap_or(&self.name)
+    }
+
+    fn place(&self) -> PathBuf {
+        match &self.source {
+            CognetSource::Folder(path) | CognetSource::File(path) => path.clone(),
+            CognetSource::Embedded { name, .. } => PathBuf::from(name),
+        }
     }
 }
 
@@ -65,6 +77,12 @@ impl Found {
 pub enum CognetLookupError {
     #[error("COGNET_NOT_FOUND: there is no cognet {name:?}: neither in {} nor bundled", .folder.display())]
     NotFound { name: String, folder: PathBuf, hint: String },
+    #[error("{} is a link that leads out of {}, and such a cognet is not run", .path.display(), .folder.display())]
+    LeadsOut { path: PathBuf, folder: PathBuf },
+    #[error("{} is neither a folder nor a regular file", .path.display())]
+    NotAFile { path: PathBuf },
+    #[error("{} and {} are both there, and one name is one cognet", .first.display(), .second.display())]
+    Ambiguous { first: PathBuf, second: PathBuf },
     #[error("{}: {source}", .path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -73,6 +91,7 @@ impl CognetLookupError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "COGNET_NOT_FOUND",
+            Self::LeadsOut { .. } | Self::NotAFile { .. } | Self::Ambiguous { .. } => "COGNET_INVALID",
             Self::Io { .. } => "IO",
         }
     }
@@ -80,7 +99,10 @@ impl CognetLookupError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::NotFound { hint, .. } => Some(hint),
-            Self::Io { .. } => None,
+            Self::LeadsOut { .. } => Some("copy it into cognets/, or run it as an agent folder of its own with -C"),
+            Self::NotAFile { .. } => Some("put a .lua or .luau file there, or a folder with cognet.config.lua"),
+            Self::Ambiguous { .. } => Some("rename or remove one of them"),
+            Self::Io { .. } => Some("`cognets` is a folder of files and folders"),
         }
     }
 }
@@ -100,11 +122,13 @@ pub fn installed(folder: &Path) -> Result<Vec<Found>, CognetLookupError> {
         if hidden {
             continue;
         }
-        found.extend(as_cognet(&path));
+        found.extend(as_cognet(folder, &path)?);
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
-    found.dedup_by(|a, b| a.name == b.name);
-    Ok(found)
+    match found.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        Some(pair) => Err(ambiguous(&pair[0], &pair[1])),
+        None => Ok(found),
+    }
 }
 
 /// The cognet of that name, or of that path (`./somewhere/hi.lua`).
@@ -119,12 +143,14 @@ pub fn find(folder: &Path, name: &str) -> Result<Found, CognetLookupError> {
     let candidates = [folder.join(name)]
         .into_iter()
         .chain(EXTENSIONS.iter().map(|extension| folder.join(format!("{name}.{extension}"))));
+    let mut found: Option<Found> = None;
     for path in candidates {
-        if let Some(found) = as_cognet(&path) {
-            return Ok(found);
+        match (found.take(), as_cognet(folder, &path)?) {
+            (Some(first), Some(second)) => return Err(ambiguous(&first, &second)),
+            (first, second) => found = first.or(second),
         }
     }
-    bundled(name).ok_or_else(|| not_found(folder, name))
+    found.or_else(|| bundled(name)).ok_or_else(|| not_found(folder, name))
 }
 
 /// What an agent runs when nobody names a cognet: the only one in `cognets/`, else the reference brain.
@@ -136,17 +162,39 @@ pub fn default_for(folder: &Path) -> Result<Found, CognetLookupError> {
     }
 }
 
-fn as_cognet(path: &Path) -> Option<Found> {
-    if path.is_dir() {
-        let name = path.file_name()?.to_str()?.to_owned();
-        return Some(Found { name, source: CognetSource::Folder(path.to_owned()) });
+/// The cognet at a path below `folder`; `None` when there is nothing, or something else.
+fn as_cognet(folder: &Path, path: &Path) -> Result<Option<Found>, CognetLookupError> {
+    let io_error = |source| CognetLookupError::Io { path: path.to_owned(), source };
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(io_error(error)),
+    };
+    let named = |name: Option<&std::ffi::OsStr>| name.and_then(|name| name.to_str()).map(str::to_owned);
+    let is_script =
+        path.extension().and_then(|extension| extension.to_str()).is_some_and(|end| EXTENSIONS.contains(&end));
+    let found = if metadata.is_dir() {
+        named(path.file_name()).map(|name| Found { name, source: CognetSource::Folder(path.to_owned()) })
+    } else if !is_script {
+        None
+    } else if metadata.is_file() {
+        named(path.file_stem()).map(|name| Found { name, source: CognetSource::File(path.to_owned()) })
+    } else {
+        return Err(CognetLookupError::NotAFile { path: path.to_owned() });
+    };
+    if found.is_some() {
+        let real = path.canonicalize().map_err(io_error)?;
+        if !real.starts_with(folder.canonicalize().map_err(io_error)?) {
+            return Err(CognetLookupError::LeadsOut { path: path.to_owned(), folder: folder.to_owned() });
+        }
     }
-    let extension = path.extension()?.to_str()?;
-    if path.is_file() && EXTENSIONS.contains(&extension) {
-        let name = path.file_stem()?.to_str()?.to_owned();
-        return Some(Found { name, source: CognetSource::File(path.to_owned()) });
-    }
-    None
+    Ok(found)
+}
+
+fn ambiguous(first: &Found, second: &Found) -> CognetLookupError {
+    CognetLookupError::Ambiguous { first: first.place(), second: second.place() }
 }
 
 fn bundled(bare: &str) -> Option<Found> {

@@ -8,11 +8,13 @@
 mod agent;
 mod beats;
 mod cognets;
+mod files;
 mod inbox;
 mod json;
 mod kernel;
 mod session;
 mod text;
+mod watch;
 
 pub mod cli;
 pub mod config;
@@ -26,7 +28,11 @@ pub use agent::{Agent, AgentError};
 pub use beats::Beats;
 pub use cognets::{BUNDLED, BundledCognet, CognetLookupError, Found};
 pub use inbox::Inbox;
-pub use session::{CloseError, OpenError, Session, SessionOptions, WakeOutcome, Workbench};
+pub use session::{
+    Candidate, CloseError, Demand, OpenError, Reload, ReloadError, Reloaded, Reloader, Session, SessionOptions, Survey,
+    WakeOutcome, Workbench,
+};
+pub use watch::Watcher;
 
 /// Must be the first call of `main`: in a process that was started as a capsule it serves blocks and never returns.
 pub fn init() {

@@ -1,5 +1,11 @@
 //! One session of one agent: the log, the kernel, the capsule and the brain, and the wakes between them.
 
+mod reload;
+mod survey;
+
+pub use reload::{Candidate, Demand, Reload, ReloadError, Reloaded, Reloader};
+pub use survey::Survey;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -7,7 +13,7 @@ use std::{
 
 use axon_capsule::{Capsule, HOST_COMMAND, Launch};
 use axon_runtime::{
-    AbortController, AbortSignal, Brain, CognetError, Entry, Limits, Mode, RunResult, VerbError, WakeFailure,
+    AbortController, AbortSignal, Brain, CognetError, Entry, Limits, Mode, RunResult, Scope, VerbError, WakeFailure,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -69,15 +75,24 @@ pub struct Workbench {
 /// A session with a brain in it.
 pub struct Session {
     bench: Workbench,
+    asked: Asked,
     kernel: Arc<CognetKernel>,
     brain: Brain,
     found: Found,
+    generation: u32,
     inbox: Inbox,
     wake_on: Option<Vec<String>>,
     /// The period of a continuous cognet.
     period: Duration,
     /// Stimuli up to this seq have been handed to a wake.
     cursor: Option<u64>,
+}
+
+/// What was asked for in place of what `axon.toml` says.
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    cognet: Option<String>,
+    engine: Option<String>,
 }
 
 /// The first load of a cognet into a session; hot reload counts on.
@@ -119,18 +134,6 @@ impl Workbench {
         self.actions.run(sources, signal).await
     }
 
-    fn kernel(&self, agent: &Agent, state_name: &str, engine: Option<&str>) -> Result<CognetKernel, OpenError> {
-        let engine = agent.engine(engine, Arc::new(self.recorder.clone()))?;
-        Ok(CognetKernel::new(
-            self.recorder.clone(),
-            self.actions.clone(),
-            engine,
-            self.toolbox.clone(),
-            Store::of_cognet(&agent.state_dir(), state_name),
-            &agent.base()?,
-        ))
-    }
-
     /// Ends the capsule and closes the log.
     pub async fn close(self) -> Result<(), LogError> {
         self.capsule.shutdown().await;
@@ -144,8 +147,16 @@ impl Session {
         let found = agent.cognet(options.cognet.as_deref()).map_err(AgentError::from)?;
         let bench = Workbench::open(agent, options.session, options.approver)?;
         let cursor = bench.log().newest_seq("kernel:run:start");
-        let kernel = Arc::new(bench.kernel(agent, found.state_name(), options.engine.as_deref())?);
-        let brain = match load(&bench.recorder, &kernel, &found, agent.brain_limits()).await {
+        let engine = agent.engine(options.engine.as_deref(), Arc::new(bench.recorder.clone()))?;
+        let kernel = Arc::new(CognetKernel::new(
+            bench.recorder.clone(),
+            bench.actions.clone(),
+            engine,
+            bench.toolbox.clone(),
+            Store::of_cognet(&agent.state_dir(), found.state_name()),
+            &agent.base()?,
+        ));
+        let brain = match load(&kernel, &found, FIRST_GENERATION, agent.brain_limits()).await {
             Ok(brain) => brain,
             Err(error) => {
                 bench.close().await?;
@@ -156,7 +167,9 @@ impl Session {
         let wake_on = config.wake_on.clone().or_else(|| brain.config().wake_on.clone());
         let period = Duration::from_millis(config.tick_ms);
         let inbox = Inbox::new(bench.log().clone());
-        Ok(Self { bench, kernel, brain, found, inbox, wake_on, period, cursor })
+        let asked = Asked { cognet: options.cognet, engine: options.engine };
+        let generation = FIRST_GENERATION;
+        Ok(Self { bench, asked, kernel, brain, found, generation, inbox, wake_on, period, cursor })
     }
 
     pub fn log(&self) -> &SessionLog {
@@ -165,6 +178,16 @@ impl Session {
 
     pub fn cognet(&self) -> &str {
         &self.found.name
+    }
+
+    /// How often a brain was put into this session, the first one included.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// What blocks can call now.
+    pub fn scope(&self) -> Scope {
+        self.bench.toolbox.scope()
     }
 
     /// Asleep until a stimulus, or woken on a period.
@@ -211,13 +234,13 @@ impl Session {
 
     /// The same on a beat of [`Session::beats`], before which as many were missed.
     pub async fn wake_on_beat(&mut self, abort: &AbortController, missed: u64) -> Result<WakeOutcome, LogError> {
-        let recorder = self.kernel.recorder().clone();
+        let recorder = self.bench.recorder.clone();
         let started = Instant::now();
         let stimuli = {
             // Nothing may be admitted between what is handed over and the entry that marks it as such.
             let _closed = self.inbox.close().await;
             let stimuli = self.stimuli()?;
-            recorder.set_run(Some(Uuid::now_v7().to_string()));
+            self.set_run(Some(Uuid::now_v7().to_string()));
             let data = json!({ "stimuli": stimuli.len() });
             let data = if missed == 0 { data } else { with(data, "missed", missed.into()) };
             let start = recorder.commit("kernel:run:start", data).await?;
@@ -235,9 +258,16 @@ impl Session {
             Err(WakeFailure::Interrupted { reason, ticks }) => WakeOutcome::Interrupted { reason, ticks },
         };
         record_end(&recorder, &outcome, started.elapsed()).await?;
-        recorder.set_run(None);
+        self.set_run(None);
         self.log().sync().await?;
         Ok(outcome)
+    }
+
+    /// A brain that was reloaded came with a pen of its own, so that what its boot hooks recorded was not taken for a part
+    /// of the wake that ran beside them.
+    fn set_run(&self, run: Option<String>) {
+        self.bench.recorder.set_run(run.clone());
+        self.kernel.recorder().set_run(run);
     }
 
     fn stimuli(&self) -> Result<Vec<Entry>, LogError> {
@@ -247,15 +277,7 @@ impl Session {
 
     /// Runs the shutdown hooks, ends the capsule and closes the log.
     pub async fn close(self) -> Result<(), CloseError> {
-        let config = self.brain.config();
-        let identity = json!({ "name": config.name, "version": config.version, "generation": FIRST_GENERATION });
-        let recorder = self.kernel.recorder().clone();
-        recorder.emit("cognet:unload:start", identity.clone());
-        let unloaded = self.brain.shutdown().await;
-        match &unloaded {
-            Ok(()) => recorder.emit("cognet:unload:complete", identity),
-            Err(error) => recorder.emit("cognet:unload:failed", with(identity, "error", json!(error))),
-        }
+        let unloaded = unload(self.brain, &self.kernel, self.generation).await;
         drop(self.kernel);
         self.bench.close().await?;
         Ok(unloaded.map_err(Box::new)?)
@@ -272,13 +294,14 @@ pub enum CloseError {
 }
 
 async fn load(
-    recorder: &Recorder,
     kernel: &Arc<CognetKernel>,
     found: &Found,
+    generation: u32,
     limits: Limits,
 ) -> Result<Brain, Box<CognetError>> {
+    let recorder = kernel.recorder();
     let started = Instant::now();
-    recorder.emit("cognet:load:start", json!({ "name": found.name, "generation": FIRST_GENERATION }));
+    recorder.emit("cognet:load:start", json!({ "name": found.name, "generation": generation }));
     match Brain::load(&found.source, kernel.clone(), limits).await {
         Ok(brain) => {
             let config = brain.config();
@@ -287,7 +310,7 @@ async fn load(
                 json!({
                     "name": config.name,
                     "version": config.version,
-                    "generation": FIRST_GENERATION,
+                    "generation": generation,
                     "durationMs": millis(started.elapsed()),
                 }),
             );
@@ -298,7 +321,7 @@ async fn load(
                 "cognet:load:failed",
                 json!({
                     "name": found.name,
-                    "generation": FIRST_GENERATION,
+                    "generation": generation,
                     "durationMs": millis(started.elapsed()),
                     "error": error,
                 }),
@@ -306,6 +329,20 @@ async fn load(
             Err(Box::new(error))
         }
     }
+}
+
+/// Runs the shutdown hooks and drops the VM.
+async fn unload(brain: Brain, kernel: &CognetKernel, generation: u32) -> Result<(), CognetError> {
+    let config = brain.config();
+    let identity = json!({ "name": config.name, "version": config.version, "generation": generation });
+    let recorder = kernel.recorder();
+    recorder.emit("cognet:unload:start", identity.clone());
+    let unloaded = brain.shutdown().await;
+    match &unloaded {
+        Ok(()) => recorder.emit("cognet:unload:complete", identity),
+        Err(error) => recorder.emit("cognet:unload:failed", with(identity, "error", json!(error))),
+    }
+    unloaded
 }
 
 async fn record_end(recorder: &Recorder, outcome: &WakeOutcome, took: Duration) -> Result<(), LogError> {

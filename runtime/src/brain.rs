@@ -158,7 +158,8 @@ async fn turn(vm: &Arc<Vm>, call: Call, args: impl mlua::IntoLuaMulti + Send + '
 }
 
 async fn wake_up(vm: Arc<Vm>, wake: Arc<ActiveWake>, stimuli: Vec<Entry>, max_ticks: u32) -> Result<(), CognetError> {
-    let stimuli = entries_to_lua(&vm.lua, stimuli).map_err(|error| CognetError::new(&error.code, error.message))?;
+    let stimuli = entries_to_lua(&vm.lua, stimuli.into_iter().map(Ok))
+        .map_err(|error| CognetError::new(&error.code, error.message))?;
     let signal = wake.signal.clone();
     let state = vm.lua.create_function(move |lua, ()| {
         let reason = signal.reason().map(|reason| lua.create_string(reason)).transpose()?;

@@ -16,6 +16,9 @@ pub const ABI_VERSION: &str = "9";
 /// A future that the host polls from whichever thread runs the cognet.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// Entries in order, made as they are taken: a long session is never in memory twice.
+pub type Entries<'a> = Box<dyn Iterator<Item = Result<Entry, VerbError>> + 'a>;
+
 /// What a verb raises in the cognet: a value with `code` and `message`, `tostring(e)` is `CODE: message`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
@@ -58,7 +61,7 @@ pub trait Kernel: Send + Sync + 'static {
     fn emit(&self, kind: &str, data: Option<Value>) -> Result<(), VerbError>;
 
     /// `kernel.store.session.get`: entries with `seq > after` in order, all of them for `None`.
-    fn session_get(&self, after: Option<u64>) -> Result<Vec<Entry>, VerbError>;
+    fn session_get(&self, after: Option<u64>) -> Result<Entries<'_>, VerbError>;
 
     /// `kernel.store.get`: `None` when absent or unreadable. `STORE_KEY_INVALID` for a key that cannot exist.
     fn store_get(&self, key: &str) -> Result<Option<Value>, VerbError>;
@@ -236,6 +239,7 @@ pub struct Entry {
     #[serde(rename = "type")]
     pub kind: String,
     pub time: EntryTime,
+    #[serde(default)]
     pub data: Value,
 }
 

@@ -32,8 +32,8 @@ pub use brain::{Brain, WakeReport, read_config};
 pub use config::{CognetConfig, Mode};
 pub use error::{CognetError, Location, WakeFailure};
 pub use kernel::{
-    ABI_VERSION, BoxFuture, Done, EngineEvent, Entry, EntryTime, EventStream, Format, Kernel, Message, Role, RunError,
-    RunErrorKind, RunResult, Scope, ScopeMember, ScopeModule, StreamRequest, Usage, VerbError,
+    ABI_VERSION, BoxFuture, Done, EngineEvent, Entries, Entry, EntryTime, EventStream, Format, Kernel, Message, Role,
+    RunError, RunErrorKind, RunResult, Scope, ScopeMember, ScopeModule, StreamRequest, Usage, VerbError,
 };
 pub use limits::Limits;
 pub use source::CognetSource;

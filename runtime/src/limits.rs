@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// How long a VM that no safepoint stops is waited for before its thread is left behind.
-pub(crate) const ABANDON_GRACE: Duration = Duration::from_secs(1);
+/// How long a VM that no safepoint stops is waited for before its thread is left behind. On a busy machine a thread may not run
+/// for a second.
+pub(crate) const ABANDON_GRACE: Duration = Duration::from_secs(3);
 
 /// How often a VM that is past its deadline is asked to stop.
 pub(crate) const REARM_PERIOD: Duration = Duration::from_millis(50);
@@ -34,12 +35,19 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// CPU time between two waits. More is `COGNET_CPU`.
     pub cpu: Duration,
+    /// The same while the top level of its files runs, if that is less: files define what hooks and loops do later.
+    pub top_level_cpu: Duration,
     /// How long a wake may go on after its signal was aborted before it is ended by force.
     pub forced_end: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: 256 << 20, cpu: Duration::from_secs(5), forced_end: Duration::from_secs(2) }
+        Self {
+            memory_bytes: 256 << 20,
+            cpu: Duration::from_secs(5),
+            top_level_cpu: Duration::MAX,
+            forced_end: Duration::from_secs(2),
+        }
     }
 }

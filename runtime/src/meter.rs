@@ -43,6 +43,8 @@ pub(crate) enum Look {
 pub(crate) struct Meter {
     limits: Limits,
     epoch: Instant,
+    /// CPU that the VM has until it waits, in nanoseconds.
+    cpu: AtomicU64,
     /// When the VM was last resumed, see [`Meter::now`]; 0 while it waits.
     running_since: AtomicU64,
     /// Thread CPU time at that moment, in nanoseconds.
@@ -63,6 +65,7 @@ impl Meter {
         Self {
             limits,
             epoch: Instant::now(),
+            cpu: AtomicU64::new(nanoseconds(limits.top_level_cpu.min(limits.cpu))),
             running_since: AtomicU64::new(0),
             cpu_at_resume: AtomicU64::new(0),
             aborted_at: AtomicU64::new(0),
@@ -82,6 +85,17 @@ impl Meter {
         });
         *self.trigger() = Trigger::take(lua)?;
         Ok(())
+    }
+
+    /// The top level of the cognet's files has run: from here on it has all the CPU that it is allowed.
+    pub fn loaded(&self) {
+        self.cpu.store(nanoseconds(self.limits.cpu), Ordering::Relaxed);
+        self.resumed();
+    }
+
+    /// CPU that the VM has until it waits.
+    pub fn cpu_limit(&self) -> Duration {
+        Duration::from_nanos(self.cpu.load(Ordering::Relaxed))
     }
 
     pub fn disconnect(&self) {
@@ -133,7 +147,7 @@ impl Meter {
     pub fn look(&self) -> Look {
         let now = self.now();
         let running = self.running_since.load(Ordering::Relaxed);
-        let mut deadline = if running == 0 { now } else { running } + nanoseconds(self.limits.cpu);
+        let mut deadline = if running == 0 { now } else { running } + self.cpu.load(Ordering::Relaxed);
         let aborted = self.aborted_at.load(Ordering::Relaxed);
         if aborted != 0 {
             deadline = deadline.min(aborted + nanoseconds(self.limits.forced_end));
@@ -175,7 +189,7 @@ impl Meter {
             return Some(Ended::Forced);
         }
         let used = nanoseconds(thread_cpu()).saturating_sub(self.cpu_at_resume.load(Ordering::Relaxed));
-        (used >= nanoseconds(self.limits.cpu)).then_some(Ended::Cpu)
+        (used >= self.cpu.load(Ordering::Relaxed)).then_some(Ended::Cpu)
     }
 
     fn arm(&self, armed: bool) {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    AbortSignal, BoxFuture, Entry, EventStream, Kernel, RunResult, Scope, StreamRequest, VerbError, error::code,
+    AbortSignal, BoxFuture, Entries, EventStream, Kernel, RunResult, Scope, StreamRequest, VerbError, error::code,
 };
 
 /// Knows nothing and keeps nothing.
@@ -42,8 +42,8 @@ impl Kernel for NoKernel {
         Ok(())
     }
 
-    fn session_get(&self, _after: Option<u64>) -> Result<Vec<Entry>, VerbError> {
-        Ok(Vec::new())
+    fn session_get(&self, _after: Option<u64>) -> Result<Entries<'_>, VerbError> {
+        Ok(Box::new(std::iter::empty()))
     }
 
     fn store_get(&self, _key: &str) -> Result<Option<Value>, VerbError> {

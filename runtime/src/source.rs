@@ -8,7 +8,7 @@ use std::{
 use crate::{CognetError, error::code};
 
 /// Where a cognet's files are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CognetSource {
     /// A folder with `cognet.config.lua`, `src/main.lua` and, if it likes, `plugins/`.
     Folder(PathBuf),
@@ -198,7 +198,13 @@ pub(crate) fn relative(from: &str, name: &str) -> Option<String> {
 }
 
 fn read_file(path: &Path, key: &str) -> Result<String, FileError> {
-    fs::read_to_string(path).map_err(|error| FileError::Unreadable { key: key.to_owned(), error })
+    let unreadable = |error| FileError::Unreadable { key: key.to_owned(), error };
+    // Opening a pipe would wait for its other end.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        let error = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+        return Err(unreadable(error));
+    }
+    fs::read_to_string(path).map_err(unreadable)
 }
 
 fn not_found(path: &Path, error: &io::Error) -> CognetError {

@@ -95,13 +95,22 @@ Exit codes: 0 done, 1 the wake failed, 2 usage, configuration or loading, 130 in
         /// The words of the stimulus; standard input when there are none
         text: Vec<String>,
     },
-    /// Talk with the agent, a line at a time
+    /// Talk with the agent
     #[command(after_help = "\
 Example:
   axon chat --cognet @axon/repl
 
-Each line is a stimulus. Ctrl-C interrupts a wake, a second one leaves; /exit or Ctrl-D ends.")]
+Ctrl-C interrupts a wake, a second one leaves; /exit or Ctrl-D ends; /help says what else there is.
+Where the input is no terminal, each line is a stimulus.")]
     Chat,
+    /// Talk with the agent while its files are written: what is saved is loaded at once
+    #[command(after_help = "\
+Examples:
+  axon dev
+  axon dev --headless --json < stimuli.txt
+
+Cognets, boot.md, axon.toml and .env are watched. What does not load changes nothing: the old cognet goes on.")]
+    Dev(Dev),
     /// Run TypeScript blocks in the capsule under the agent's policy
     #[command(after_help = "\
 Examples:
@@ -115,6 +124,15 @@ Examples:
         #[arg(long, conflicts_with = "json")]
         dts: bool,
     },
+    /// Versions, the capsule and its sandbox, and whether the engine can be reached
+    #[command(after_help = "Example:\n  axon doctor")]
+    Doctor,
+    /// Completions for a shell
+    #[command(after_help = "Example:\n  axon completions bash > ~/.local/share/bash-completion/completions/axon")]
+    Completions { shell: clap_complete::Shell },
+    /// The manual page
+    #[command(after_help = "Example:\n  axon man | man -l -")]
+    Man,
     /// Check configuration, policy and cognets without a model, and write types into .axon/
     #[command(after_help = "Example:\n  axon prepare")]
     Prepare,
@@ -123,6 +141,16 @@ Examples:
         #[command(subcommand)]
         command: LogCommand,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Dev {
+    /// Each line of standard input is a stimulus; no prompt, no editing
+    #[arg(long)]
+    pub(super) headless: bool,
+    /// End a wake that runs when another cognet is ready, in place of waiting for it
+    #[arg(long)]
+    pub(super) interrupt: bool,
 }
 
 #[derive(Debug, clap::Args)]

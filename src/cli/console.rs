@@ -57,7 +57,8 @@ impl Console {
         let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-            other => other,
+            Err(error) => Err(io::Error::new(error.kind(), format!("standard output could not be written: {error}"))),
+            Ok(()) => Ok(()),
         }
     }
 

@@ -9,12 +9,12 @@ use anstyle::Style;
 use axon_runtime::{CognetError, VerbError};
 use serde_json::json;
 
-use super::console::{BOLD, CYAN, RED};
+use super::console::{BOLD, CYAN, RED, harmless};
 use crate::{
     agent::AgentError,
     cognets::CognetLookupError,
     log::LogError,
-    session::{CloseError, OpenError},
+    session::{CloseError, OpenError, ReloadError},
 };
 
 /// The exit codes of the program.
@@ -81,7 +81,7 @@ impl Failure {
     /// Prints the failure; with `--json` one object on standard output, else text on standard error.
     pub(super) fn report(&self, as_json: bool) -> ExitCode {
         // Nobody is left to tell when these streams are gone.
-        let _ = if as_json { self.print_json() } else { self.print_text() };
+        let _ = if as_json { self.print_json().or_else(|_| self.print_text()) } else { self.print_text() };
         ExitCode::from(self.exit as u8)
     }
 
@@ -109,33 +109,75 @@ impl Failure {
         writeln!(io::stdout(), "{}", json!({ "error": error }))
     }
 
-    fn print_text(&self) -> io::Result<()> {
-        let mut err = anstream::stderr().lock();
+    /// The failure as people read it, styles included; ends with a newline.
+    pub(super) fn text(&self) -> String {
         let code = if self.code.is_empty() { String::new() } else { format!("{}: ", self.code) };
         let paint = |style: Style, text: &str| format!("{style}{text}{style:#}");
-        writeln!(err, "{} {code}{}", paint(RED.bold(), "error:"), self.message)?;
+        let mut text = format!("{} {code}{}
+", paint(RED.bold(), "error:"), harmless(&self.message));
         if let Some(at) = &self.at {
-            writeln!(err, "  {} {}:{}", paint(CYAN, "-->"), at.file, at.line)?;
+            let file = harmless(&at.file).replace('
+', "␊");
+            text.push_str(&format!("  {} {file}:{}
+", paint(CYAN, "-->"), at.line));
             if let Some(source) = &at.source {
                 let number = at.line.to_string();
-                writeln!(err, "  {} {}", paint(CYAN, &format!("{number} |")), source.trim_end())?;
+                let source = harmless(source.trim_end());
+                text.push_str(&format!("  {} {source}
+", paint(CYAN, &format!("{number} |"))));
             }
         }
         for frame in self.callers() {
-            writeln!(err, "    at {frame}")?;
+            text.push_str(&format!("    at {}
+", harmless(frame)));
         }
         match (&self.phase, self.tick) {
-            (Some(phase), Some(tick)) => writeln!(err, "  in phase {phase:?} of tick {tick}")?,
-            (Some(phase), None) => writeln!(err, "  in phase {phase:?}")?,
-            (None, Some(tick)) => writeln!(err, "  in tick {tick}")?,
+            (Some(phase), Some(tick)) => text.push_str(&format!("  in phase {phase:?} of tick {tick}\n")),
+            (Some(phase), None) => text.push_str(&format!("  in phase {phase:?}\n")),
+            (None, Some(tick)) => text.push_str(&format!("  in tick {tick}\n")),
             (None, None) => {}
         }
         if let Some(hint) = &self.hint {
-            writeln!(err, "  {} {hint}", paint(BOLD, "hint:"))?;
+            text.push_str(&format!("  {} {hint}\n", paint(BOLD, "hint:")));
         }
-        Ok(())
+        text
+    }
+
+    /// The failure in a few words: code and place.
+    pub(super) fn brief(&self) -> String {
+        match &self.at {
+            Some(at) => format!("{} {}:{}", self.code, at.file, at.line),
+            None => self.code.clone(),
+        }
+    }
+
+    /// Whether the user's own files are the reason.
+    pub(super) fn is_of_files(&self) -> bool {
+        self.exit == Exit::Usage && (self.at.is_some() || FILE_CODES.contains(&self.code.as_str()))
+    }
+
+    fn print_text(&self) -> io::Result<()> {
+        anstream::stderr().lock().write_all(self.text().as_bytes())
     }
 }
+
+/// Failures that a person mends by changing a file of the agent.
+const FILE_CODES: [&str; 14] = [
+    "CONFIG_INVALID",
+    "DOTENV_INVALID",
+    "POLICY_INVALID",
+    "ENGINE_INVALID",
+    "UNREADABLE",
+    "COGNET_NOT_FOUND",
+    "COGNET_INVALID",
+    "COGNET_ABI_MISMATCH",
+    "COGNET_NO_LOOP",
+    "COGNET_LOOP_TWICE",
+    "COGNET_SYNTAX",
+    "COGNET_RUNTIME",
+    "COGNET_MEMORY",
+    "COGNET_CPU",
+];
 
 /// The message without the code that it may begin with, spelled as a code (`NOT_FOUND: `) or as a class (`NotFound: `).
 fn without_code(message: String, code: &str) -> String {
@@ -178,7 +220,10 @@ impl From<io::Error> for Failure {
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         let exit = match error {
-            LogError::SessionId { .. } | LogError::Held { .. } | LogError::NotFound { .. } => Exit::Usage,
+            LogError::SessionId { .. }
+            | LogError::Held { .. }
+            | LogError::NotFound { .. }
+            | LogError::Corrupt { .. } => Exit::Usage,
             _ => Exit::Failed,
         };
         Self::new(exit, error.code(), error.to_string())
@@ -203,18 +248,12 @@ impl From<CognetLookupError> for Failure {
 
 impl From<AgentError> for Failure {
     fn from(error: AgentError) -> Self {
-        let code = match error {
-            AgentError::Cognet(error) => return error.into(),
-            AgentError::NoFolder { .. } => "AGENT_NOT_FOUND",
-            AgentError::Config(_) => "CONFIG_INVALID",
-            AgentError::Dotenv(_) => "DOTENV_INVALID",
-            AgentError::Policy(_) => "POLICY_INVALID",
-            AgentError::Engine(_) => "ENGINE_INVALID",
-            AgentError::Unreadable { .. } => "UNREADABLE",
-        };
-        let failure = Self::new(Exit::Usage, code, error.to_string());
-        match code {
-            "AGENT_NOT_FOUND" => failure.hint("name an agent folder with -C, or make one with `axon new DIR`"),
+        let failure = Self::new(Exit::Usage, error.code(), error.to_string());
+        match error {
+            AgentError::Cognet(error) => error.into(),
+            AgentError::NoFolder { .. } => {
+                failure.hint("name an agent folder with -C, or make one with `axon new DIR`")
+            }
             _ => failure,
         }
     }
@@ -224,9 +263,18 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Agent(error) => error.into(),
-            OpenError::Log(error) => Self { exit: Exit::Usage, ..error.into() },
+            OpenError::Log(error) => error.into(),
             OpenError::Cognet(error) => Self::cognet(Exit::Usage, *error),
             OpenError::NoProgram(_) => Self::new(Exit::Usage, "NO_PROGRAM", error.to_string()),
+        }
+    }
+}
+
+impl From<ReloadError> for Failure {
+    fn from(error: ReloadError) -> Self {
+        match error {
+            ReloadError::Agent(error) => error.into(),
+            ReloadError::Cognet(error) => Self::cognet(Exit::Usage, *error),
         }
     }
 }

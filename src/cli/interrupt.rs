@@ -7,7 +7,7 @@ use std::sync::{
 
 use axon_runtime::AbortController;
 
-use super::failure::Exit;
+use super::{chat::terminal, failure::Exit};
 
 /// The reason that an interrupted wake records.
 pub(super) const USER: &str = "interrupted by the user";
@@ -69,7 +69,10 @@ impl State {
         let second = self.interrupted.swap(true, Ordering::SeqCst);
         match &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(controller) if !second => controller.abort(USER),
-            _ => std::process::exit(Exit::Interrupted as i32),
+            _ => {
+                terminal::restore();
+                std::process::exit(Exit::Interrupted as i32)
+            }
         }
     }
 }

@@ -4,10 +4,11 @@ mod args;
 mod chat;
 mod clone;
 mod console;
-mod continuous;
+mod doctor;
 mod exec;
 mod failure;
 mod follow;
+mod generate;
 mod interrupt;
 mod log;
 mod new;
@@ -16,7 +17,7 @@ mod run;
 mod scope;
 mod types;
 
-use std::process::ExitCode;
+use std::{io::IsTerminal, process::ExitCode};
 
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
@@ -55,8 +56,12 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Clone { cognet, name } => clone::clone(&common, &cognet, name.as_deref()),
         Command::Run { text } => run::run(&common, text).await,
         Command::Chat => chat::chat(&common).await,
+        Command::Dev(dev) => chat::dev(&common, &dev).await,
         Command::Exec(exec) => exec::exec(&common, exec).await,
         Command::Scope { dts } => scope::scope(&common, dts),
+        Command::Doctor => doctor::doctor(&common).await,
+        Command::Completions { shell } => Ok(generate::completions(shell)?),
+        Command::Man => Ok(generate::man()?),
         Command::Prepare => prepare::prepare(&common).await,
         Command::Log { command } => log::log(&common, command).await,
     }
@@ -65,11 +70,17 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
 /// Diagnostics go to standard error; `RUST_LOG` has the last word.
 fn start_tracing(verbose: u8) {
     let default = match verbose {
-        0 => "error",
+        0 => "off",
         1 => "axon=info,axon_runtime=info,axon_capsule=info",
         2 => "axon=debug,axon_runtime=debug,axon_capsule=debug",
         _ => "debug",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(colour)
+        .init();
 }

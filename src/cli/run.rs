@@ -56,8 +56,14 @@ pub(super) fn judge(outcome: WakeOutcome) -> Result<(), Failure> {
 
 /// Opens the session that the flags ask for.
 pub(super) async fn open(common: &Common, agent: &Agent) -> Result<Session, Failure> {
+    let session = chosen_session(common, agent)?;
+    open_as(common, agent, session).await
+}
+
+/// The same under a name of its own.
+pub(super) async fn open_as(common: &Common, agent: &Agent, session: Option<SessionId>) -> Result<Session, Failure> {
     let options = SessionOptions {
-        session: chosen_session(common, agent)?,
+        session,
         cognet: common.cognet.clone(),
         engine: common.engine.clone(),
         approver: std::sync::Arc::new(Unattended),

@@ -22,7 +22,7 @@ pub(super) fn scope(common: &Common, dts: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn readable(scope: &Scope) -> String {
+pub(super) fn readable(scope: &Scope) -> String {
     if scope.modules.is_empty() {
         return "Nothing but the ECMAScript library: the policy grants no tool.\n\
                 Grant some in axon.toml, for example:\n\n    [policy.fs]\n    read = [\".\"]\n"

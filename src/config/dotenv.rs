@@ -4,9 +4,11 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
+
+use crate::files;
 
 /// Why a `.env` cannot be used. The text of a line is never repeated: it may hold a secret.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +28,7 @@ pub enum DotenvError {
 /// # Errors
 /// [`DotenvError`] with the line.
 pub fn read_dotenv(path: &Path) -> Result<BTreeMap<String, String>, DotenvError> {
-    match fs::read_to_string(path) {
+    match files::read_text(path) {
         Ok(text) => parse(&text).map_err(|(line, why)| DotenvError::Line { path: path.to_owned(), line, why }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
         Err(cause) => Err(DotenvError::Io { path: path.to_owned(), cause }),
@@ -174,7 +176,7 @@ mod tests {
         }
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join(".env");
-        fs::write(&path, "A=1\nsecret").unwrap();
+        std::fs::write(&path, "A=1\nsecret").unwrap();
         let error = read_dotenv(&path).unwrap_err().to_string();
         assert!(error.contains(".env:2: ") && !error.contains("secret"), "{error}");
     }

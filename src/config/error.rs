@@ -85,6 +85,7 @@ impl fmt::Display for ConfigError {
             write!(f, ": {}", problem.message)?;
             if let Some(place) = &problem.place {
                 let gutter = place.line.to_string();
+                let place = place.clipped();
                 let blank = " ".repeat(gutter.len());
                 // Tabs stay tabs, so that the marks stand below what they mark.
                 let before: String =
@@ -100,7 +101,19 @@ impl fmt::Display for ConfigError {
     }
 }
 
+/// How much of a long line is shown, in characters.
+const EXCERPT_CHARS: usize = 160;
+
 impl Place {
+    /// The part of the line around what is meant, columns counted from its beginning.
+    fn clipped(&self) -> Self {
+        let first = (self.column - 1).saturating_sub(EXCERPT_CHARS / 2);
+        let text: String = self.text.chars().skip(first).take(EXCERPT_CHARS).collect();
+        let column = self.column - first;
+        let width = self.width.min(EXCERPT_CHARS.saturating_sub(column - 1));
+        Self { line: self.line, column, width, text }
+    }
+
     pub(super) fn of(source: &str, span: Range<usize>) -> Self {
         let start = floor(source, span.start);
         let end = floor(source, span.end).max(start);

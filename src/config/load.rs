@@ -1,6 +1,6 @@
 //! Reading `axon.toml`: one function for each table.
 
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::{collections::BTreeMap, io, path::Path};
 
 use toml::de::DeTable;
 
@@ -12,6 +12,7 @@ use super::{
     },
     section::{Problems, Section, word_of},
 };
+use crate::files;
 
 /// The longest time that may be configured: a day.
 const MAX_MS: u64 = 24 * 60 * 60 * 1000;
@@ -28,7 +29,7 @@ impl Config {
     /// All mistakes in the file, each with its line.
     pub fn load(agent_dir: &Path) -> Result<Self, ConfigError> {
         let path = agent_dir.join(CONFIG_FILE);
-        match fs::read_to_string(&path) {
+        match files::read_text(&path) {
             Ok(source) => Self::parse(agent_dir, &source),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::defaults(agent_dir)),
             Err(error) => Err(ConfigError::whole(&path, format!("cannot be read: {error}"))),

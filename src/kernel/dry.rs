@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axon_runtime::{AbortSignal, BoxFuture, Entry, EventStream, Kernel, RunResult, Scope, StreamRequest, VerbError};
+use axon_runtime::{AbortSignal, BoxFuture, Entries, EventStream, Kernel, RunResult, Scope, StreamRequest, VerbError};
 use serde_json::Value;
 
 /// An empty session, an empty store, and nothing that is written anywhere.
@@ -50,8 +50,8 @@ impl Kernel for DryKernel {
         super::emit::check(kind)
     }
 
-    fn session_get(&self, _after: Option<u64>) -> Result<Vec<Entry>, VerbError> {
-        Ok(Vec::new())
+    fn session_get(&self, _after: Option<u64>) -> Result<Entries<'_>, VerbError> {
+        Ok(Box::new(std::iter::empty()))
     }
 
     fn store_get(&self, _key: &str) -> Result<Option<Value>, VerbError> {

@@ -12,7 +12,7 @@ mod recorder;
 
 use std::sync::{Arc, RwLock};
 
-use axon_runtime::{AbortSignal, BoxFuture, Entry, EventStream, Kernel, RunResult, Scope, StreamRequest, VerbError};
+use axon_runtime::{AbortSignal, BoxFuture, Entries, EventStream, Kernel, RunResult, Scope, StreamRequest, VerbError};
 use serde_json::Value;
 
 use crate::{
@@ -47,6 +47,10 @@ impl CognetKernel {
         base: &str,
     ) -> Self {
         Self { recorder, actions, engine, toolbox, store, base: RwLock::new(base.into()) }
+    }
+
+    pub(crate) fn engine(&self) -> Option<&Engine> {
+        self.engine.as_ref()
     }
 
     pub(crate) fn recorder(&self) -> &Recorder {
@@ -96,8 +100,8 @@ impl Kernel for CognetKernel {
         Ok(())
     }
 
-    fn session_get(&self, after: Option<u64>) -> Result<Vec<Entry>, VerbError> {
-        Ok(self.log().entries_after(after)?)
+    fn session_get(&self, after: Option<u64>) -> Result<Entries<'_>, VerbError> {
+        Ok(Box::new(self.log().entries(after).map(|entry| Ok(entry?))))
     }
 
     fn store_get(&self, key: &str) -> Result<Option<Value>, VerbError> {

@@ -18,6 +18,7 @@ use super::{
     scan::{self, Order, REPAIRED, Sequence},
     writer::now_ms,
 };
+use crate::files;
 
 /// What a check found in a session's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,7 +83,7 @@ pub struct Repair {
 /// # Errors
 /// [`LogError::NotFound`], [`LogError::Io`].
 pub fn check(path: &Path) -> Result<Report, LogError> {
-    let file = File::open(path).map_err(|cause| match cause.kind() {
+    let file = files::open_regular(path).map_err(|cause| match cause.kind() {
         io::ErrorKind::NotFound => LogError::not_found(path),
         _ => LogError::io("open", path, cause),
     })?;
@@ -157,7 +158,7 @@ fn write_good(
     bad: &HashSet<u64>,
     note: impl FnOnce(Option<Context>) -> Envelope,
 ) -> io::Result<Vec<u8>> {
-    let mut lines = Lines::new(File::open(path)?);
+    let mut lines = Lines::new(files::open_regular(path)?);
     let mut good = BufWriter::new(File::create(fresh)?);
     good.get_ref().set_permissions(file.metadata()?.permissions())?;
     let mut moved = Vec::new();

@@ -18,13 +18,15 @@ pub struct Entries {
     /// How many entries of the index were taken.
     taken: usize,
     batch: VecDeque<Entry>,
-    failed: bool,
+    ended: bool,
 }
 
 impl Entries {
     pub(super) fn after(shared: Arc<Shared>, after: Option<u64>) -> Self {
-        let taken = after.map_or(0, |after| shared.index().entries_through(after));
-        Self { shared, taken, batch: VecDeque::new(), failed: false }
+        // Asked for what is new, there mostly is nothing: that is told without a lock.
+        let ended = !shared.has_entry_after(after);
+        let taken = after.filter(|_| !ended).map_or(0, |after| shared.index().entries_through(after));
+        Self { shared, taken, batch: VecDeque::new(), ended }
     }
 
     fn fill(&mut self) -> Result<(), LogError> {
@@ -43,13 +45,21 @@ impl Iterator for Entries {
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.batch.is_empty()
-            && !self.failed
+            && !self.ended
             && let Err(error) = self.fill()
         {
-            self.failed = true;
+            self.ended = true;
             return Some(Err(error));
         }
         self.batch.pop_front().map(Ok)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        if self.ended {
+            return (self.batch.len(), Some(self.batch.len()));
+        }
+        let unread = self.shared.index().entry_count().saturating_sub(self.taken);
+        (self.batch.len() + unread, None)
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     file::{MAX_LINE_BYTES, read_exact_at},
     scan::{self, Head},
 };
+use crate::files;
 
 /// How much of a file's beginning and end is read at first, in bytes.
 const GLANCE_BYTES: u64 = 64 * 1024;
@@ -59,7 +60,8 @@ pub fn list_sessions(dir: &Path) -> Result<Vec<SessionInfo>, LogError> {
         {
             match glance(id, &path) {
                 Ok(session) => sessions.push(session),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // Gone meanwhile, or no file at all.
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {}
                 Err(cause) => return Err(LogError::io("read", &path, cause)),
             }
         }
@@ -81,7 +83,7 @@ impl SessionInfo {
 }
 
 fn glance(id: SessionId, path: &Path) -> io::Result<SessionInfo> {
-    let file = File::open(path)?;
+    let file = files::open_regular(path)?;
     let metadata = file.metadata()?;
     let bytes = metadata.len();
     let mut beginning = Vec::new();

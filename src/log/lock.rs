@@ -15,6 +15,7 @@ use super::{
     error::Holder,
     file::{beside, sync_dir},
 };
+use crate::files;
 
 /// A session's file, held for writing until it is released or dropped.
 pub(super) struct LockedFile {
@@ -68,7 +69,7 @@ impl Drop for LockedFile {
 fn open(path: &Path, create: bool) -> Result<File, LogError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
-    match options.open(path) {
+    match files::regular(&mut options, path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && create => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(LogError::not_found(path));

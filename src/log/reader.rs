@@ -1,12 +1,12 @@
 //! Reading a session's file from its beginning, without a lock.
 
 use std::{
-    fs::File,
     io,
     path::{Path, PathBuf},
 };
 
 use super::{Envelope, LogError, file::Lines, is_entry_type, scan};
+use crate::files;
 
 /// A line of a session, checked but not parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl SessionReader {
     /// # Errors
     /// [`LogError::NotFound`], [`LogError::Io`].
     pub fn open(path: &Path) -> Result<Self, LogError> {
-        let file = File::open(path).map_err(|cause| match cause.kind() {
+        let file = files::open_regular(path).map_err(|cause| match cause.kind() {
             io::ErrorKind::NotFound => LogError::not_found(path),
             _ => LogError::io("open", path, cause),
         })?;

@@ -126,9 +126,6 @@ impl SessionLog {
     /// # Errors
     /// [`LogError::Io`], or [`LogError::Corrupt`] when the file was changed by others.
     pub fn entries_after(&self, after: Option<u64>) -> Result<Vec<Entry>, LogError> {
-        if !self.shared().has_entry_after(after) {
-            return Ok(Vec::new());
-        }
         self.entries(after).collect()
     }
 

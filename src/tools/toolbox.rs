@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -32,7 +32,7 @@ pub struct Toolbox {
 }
 
 struct Shared {
-    policy: Arc<Policy>,
+    granted: RwLock<Arc<Granted>>,
     http: Arc<Client>,
     approver: Arc<dyn Approver>,
     /// One question at a time, so that an answer for the session holds for those who wait.
@@ -41,23 +41,32 @@ struct Shared {
     approved: Mutex<HashSet<(String, String)>>,
     /// Held by what changes files.
     turn: Mutex<()>,
+}
+
+/// What policy grants, decided once. A call keeps to what held when it began.
+struct Granted {
+    policy: Arc<Policy>,
     scope: Scope,
     namespaces: Arc<[Namespace]>,
 }
 
-impl Toolbox {
-    pub fn new(policy: Policy, approver: Arc<dyn Approver>) -> Self {
+impl Granted {
+    fn new(policy: Policy) -> Self {
         let scope = scope::scope(&policy);
         let namespaces = scope::namespaces(&policy).into();
+        Self { policy: Arc::new(policy), scope, namespaces }
+    }
+}
+
+impl Toolbox {
+    pub fn new(policy: Policy, approver: Arc<dyn Approver>) -> Self {
         let shared = Shared {
-            policy: Arc::new(policy),
+            granted: RwLock::new(Arc::new(Granted::new(policy))),
             http: Arc::default(),
             approver,
             asking: tokio::sync::Mutex::default(),
             approved: Mutex::default(),
             turn: Mutex::default(),
-            scope,
-            namespaces,
         };
         Self { shared: Arc::new(shared), time: TOOL_TIME }
     }
@@ -69,18 +78,26 @@ impl Toolbox {
         self
     }
 
-    pub fn policy(&self) -> &Policy {
-        &self.shared.policy
-    }
-
     /// What blocks can call: what policy denies outright is not in it.
     pub fn scope(&self) -> Scope {
-        self.shared.scope.clone()
+        self.granted().scope.clone()
     }
 
     /// The same membership for the capsule.
     pub fn namespaces(&self) -> Arc<[Namespace]> {
-        self.shared.namespaces.clone()
+        self.granted().namespaces.clone()
+    }
+
+    /// Puts another policy in place: it holds from the next call on, also for a block that runs. What a person approved
+    /// for the session was approved under the one before, and is asked again.
+    pub fn replace_policy(&self, policy: Policy) {
+        let granted = Arc::new(Granted::new(policy));
+        *self.shared.granted.write().unwrap_or_else(PoisonError::into_inner) = granted;
+        self.shared.approved.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn granted(&self) -> Arc<Granted> {
+        self.shared.granted.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Looks a call up, asks policy, records, executes and answers it.
@@ -100,26 +117,33 @@ impl Toolbox {
         };
         let label = label(member, &call);
         let journal = Journal { call: &call, label: &label, observer };
-        let admitted = self.judge(member, &journal, &cancel).await;
+        let policy = self.granted().policy.clone();
+        let admitted = self.judge(&policy, member, &journal, &cancel).await;
         if let Err(failure) = admitted {
             return Err(journal.failure(failure, FaultKind::Cancelled.because("cancelled")));
         }
 
         let running = journal.start();
-        let result = self.perform(member, &journal, &cancel).await;
+        let result = self.perform(policy, member, &journal, &cancel).await;
         running.end(result.as_ref().err());
         result
     }
 
     /// Everything that policy can say before the call starts.
-    async fn judge(&self, member: &Member, journal: &Journal<'_>, cancel: &CancellationToken) -> Result<(), Failure> {
+    async fn judge(
+        &self,
+        policy: &Policy,
+        member: &Member,
+        journal: &Journal<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(), Failure> {
         let call = journal.call;
-        let verdict = self.shared.policy.tool_rule(&call.namespace, &call.function);
+        let verdict = policy.tool_rule(&call.namespace, &call.function);
         let source = verdict.source.unwrap_or_default();
         if verdict.rule == Rule::Deny {
             return Err(Denied { detail: format!("the rule {source} = \"deny\" forbids it"), rule: source }.into());
         }
-        let admitted = self.admit(member, call)?;
+        let admitted = admit(policy, member, call)?;
         if verdict.rule == Rule::Ask {
             return self.ask(source, journal, cancel).await;
         }
@@ -127,48 +151,6 @@ impl Toolbox {
             journal.policy("capsule:policy:allowed", &admitted.join(", "), journal.label);
         }
         Ok(())
-    }
-
-    /// The rules that admit the paths of a call, by their text alone.
-    fn admit(&self, member: &Member, call: &ToolCall) -> Result<Vec<String>, Denied> {
-        let guard = Guard::new(&self.shared.policy);
-        let mut admitted = Vec::new();
-        // Which of them it was has to be said then.
-        let two_paths = member.needs.iter().any(|need| matches!(need, Need::Path { path: Some(1..), .. }));
-        for need in member.needs {
-            let (access, path) = match *need {
-                Need::Path { access, path } => (access, path),
-                Need::Net => {
-                    // What is no URL at all is told by the tool itself.
-                    if let Some(url) = subject(call).and_then(|url| Url::parse(url).ok()) {
-                        admitted.push(self.shared.policy.hosts().admit(&url)?.rule);
-                    }
-                    continue;
-                }
-                Need::Program => {
-                    if let Some(program) = subject(call) {
-                        admitted.push(self.shared.policy.programs().find(program)?.rule());
-                    }
-                    continue;
-                }
-            };
-            let Some(Datum::String(path)) = path.and_then(|index| call.args.get(index)) else {
-                guard.granted(access)?;
-                continue;
-            };
-            match guard.admits(access, path) {
-                Ok(rule) => admitted.push(rule),
-                Err(Refusal::Denied(denied)) if two_paths => {
-                    let detail = format!("{} is {}", quote(path, MAX_LOGGED_CHARS), denied.detail);
-                    return Err(Denied { detail, ..denied });
-                }
-                Err(Refusal::Denied(denied)) => return Err(denied),
-                // What is no path at all is told by the tool itself.
-                Err(_) => {}
-            }
-        }
-        admitted.dedup();
-        Ok(admitted)
     }
 
     /// Puts the call to a person, unless they allowed it for the session.
@@ -218,6 +200,7 @@ impl Toolbox {
 
     async fn perform(
         &self,
+        policy: Arc<Policy>,
         member: &'static Member,
         journal: &Journal<'_>,
         cancel: &CancellationToken,
@@ -236,17 +219,12 @@ impl Toolbox {
                 let task = tokio::task::spawn_blocking(move || {
                     stop.check()?;
                     let args = Args::new(args, member.arity)?;
-                    run(&Context { policy: &shared.policy, stop: &stop, turn: &shared.turn }, args)
+                    run(&Context { policy: &policy, stop: &stop, turn: &shared.turn }, args)
                 });
                 (task, self.time)
             }
             Run::Waiting(run) => {
-                let caller = Caller {
-                    policy: shared.policy.clone(),
-                    http: shared.http.clone(),
-                    time: self.time,
-                    stop: token.clone(),
-                };
+                let caller = Caller { policy, http: shared.http.clone(), time: self.time, stop: token.clone() };
                 let task = tokio::spawn(async move {
                     let stopped = caller.stop.clone();
                     let args = Args::new(args, member.arity)?;
@@ -287,7 +265,7 @@ impl Toolbox {
     /// A name that is no tool: the nearest one, and what is in scope.
     fn unknown(&self, call: &ToolCall) -> Fault {
         let wanted = format!("{}.{}", call.namespace, call.function);
-        let scope = &self.shared.namespaces;
+        let scope = self.namespaces();
         let names: Vec<_> =
             scope.iter().flat_map(|ns| ns.members.iter().map(|member| format!("{}.{member}", ns.name))).collect();
         let hint = match nearest(&wanted, names.iter().map(String::as_str)) {
@@ -306,4 +284,46 @@ fn subject(call: &ToolCall) -> Option<&str> {
         Some(Datum::String(text)) => Some(text),
         _ => None,
     }
+}
+
+/// The rules that admit the paths of a call, by their text alone.
+fn admit(policy: &Policy, member: &Member, call: &ToolCall) -> Result<Vec<String>, Denied> {
+    let guard = Guard::new(policy);
+    let mut admitted = Vec::new();
+    // Which of them it was has to be said then.
+    let two_paths = member.needs.iter().any(|need| matches!(need, Need::Path { path: Some(1..), .. }));
+    for need in member.needs {
+        let (access, path) = match *need {
+            Need::Path { access, path } => (access, path),
+            Need::Net => {
+                // What is no URL at all is told by the tool itself.
+                if let Some(url) = subject(call).and_then(|url| Url::parse(url).ok()) {
+                    admitted.push(policy.hosts().admit(&url)?.rule);
+                }
+                continue;
+            }
+            Need::Program => {
+                if let Some(program) = subject(call) {
+                    admitted.push(policy.programs().find(program)?.rule());
+                }
+                continue;
+            }
+        };
+        let Some(Datum::String(path)) = path.and_then(|index| call.args.get(index)) else {
+            guard.granted(access)?;
+            continue;
+        };
+        match guard.admits(access, path) {
+            Ok(rule) => admitted.push(rule),
+            Err(Refusal::Denied(denied)) if two_paths => {
+                let detail = format!("{} is {}", quote(path, MAX_LOGGED_CHARS), denied.detail);
+                return Err(Denied { detail, ..denied });
+            }
+            Err(Refusal::Denied(denied)) => return Err(denied),
+            // What is no path at all is told by the tool itself.
+            Err(_) => {}
+        }
+    }
+    admitted.dedup();
+    Ok(admitted)
 }

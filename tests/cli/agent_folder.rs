@@ -44,7 +44,47 @@ fn a_new_agent_runs_at_once_and_a_dropped_in_cognet_runs_beside_it() {
     assert!(ran.stdout.contains("You said"), "the configured cognet stays the default: {ran:?}");
     let ran = run(&["prepare"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(folder.join(".axon/scope.d.ts").is_file());
+    for generated in
+        [".axon/scope.d.ts", ".axon/kernel.d.luau", ".axon/kernel.meta.lua", ".axon/.luaurc", ".axon/lib/air.luau"]
+    {
+        assert!(folder.join(generated).is_file(), "{generated}");
+    }
+}
+
+#[test]
+fn a_new_agent_comes_with_types_and_settings_for_editors_and_prepare_writes_the_types_anew() {
+    let parent = Agent::empty();
+    let folder = parent.path().join("a");
+    let new = finish(
+        axon().arg("new").arg(&folder).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts"),
+    );
+    assert_eq!(new.code, Some(0), "{new:?}");
+    let json = |path: &str| -> serde_json::Value {
+        let text = std::fs::read_to_string(folder.join(path)).expect("a file");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let declared = json(".vscode/settings.json")["luau-lsp.types.definitionFiles"]["@axon"].clone();
+    let libraries = json(".luaurc")["aliases"]["axon"].clone();
+    let stub = json(".luarc.json")["workspace.library"][0].clone();
+    for named in [&declared, &libraries, &stub] {
+        let path = folder.join(named.as_str().expect("a path"));
+        assert!(path.exists(), "{named} is there");
+    }
+    let declarations = folder.join(declared.as_str().expect("a path"));
+    assert!(std::fs::read_to_string(&declarations).expect("a file").contains("declare kernel: {"));
+
+    std::fs::write(&declarations, "old").expect("a file");
+    let agent = folder.to_str().expect("a path");
+    let prepared = finish(
+        axon()
+            .args(["-C", agent, "prepare"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("axon starts"),
+    );
+    assert_eq!(prepared.code, Some(0), "{prepared:?}");
+    assert!(std::fs::read_to_string(&declarations).expect("a file").contains("declare kernel: {"));
 }
 
 #[test]
@@ -124,4 +164,72 @@ fn help_and_version_are_answers_and_usage_errors_are_2() {
     let ran = agent.run(&["run", "--json", "--cogent", "x"]);
     let error: serde_json::Value = serde_json::from_str(ran.stdout.trim()).expect("one object");
     assert_eq!(error["error"]["code"], "USAGE");
+}
+
+#[test]
+fn a_pipe_where_a_file_belongs_is_refused_and_never_waited_for() {
+    for place in ["axon.toml", ".env", "boot.md", "data/sessions/s.jsonl", "cognets/hi.lua", "model.json"] {
+        let agent = Agent::empty();
+        let path = agent.write(place, "");
+        std::fs::remove_file(&path).expect("a file");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe");
+        let cognet = if place.starts_with("cognets") { "hi" } else { "@axon/echo" };
+        let ran = agent.run(&["run", "--session", "s", "--cognet", cognet, "--engine", "script:model.json", "x"]);
+        if place == "model.json" {
+            assert_eq!(ran.code, Some(2), "{place}: {ran:?}");
+        } else {
+            let ran = agent.run(&["run", "--session", "s", "--cognet", cognet, "x"]);
+            assert_ne!(ran.code, Some(0), "{place}: {ran:?}");
+            assert!(ran.stderr.contains("regular file"), "{place}: {ran:?}");
+        }
+        assert_ne!(agent.run(&["log", "list"]).code, None);
+    }
+}
+
+#[test]
+fn a_cognet_that_a_link_leads_out_to_is_refused_and_nothing_of_it_is_shown() {
+    let agent = Agent::with(&[("cognets/hi.lua", HI), ("outside/secret.lua", HI), ("outside/folder/src/main.lua", HI)]);
+    for (link, target) in [("x.lua", "outside/secret.lua"), ("y", "outside/folder"), ("z.lua", "/etc/passwd")] {
+        let link = agent.path().join("cognets").join(link);
+        std::os::unix::fs::symlink(agent.path().join(target), &link).expect("a link");
+        let name = link.file_stem().expect("a name").to_string_lossy().into_owned();
+        let ran = agent.run(&["run", "--cognet", &name, "x"]);
+        assert_eq!(ran.code, Some(2), "{name}: {ran:?}");
+        assert!(ran.stderr.contains("leads out") && !ran.stderr.contains("root:"), "{name}: {ran:?}");
+        std::fs::remove_file(link).expect("a link");
+    }
+    std::os::unix::fs::symlink("hi.lua", agent.path().join("cognets/again.lua")).expect("a link");
+    let ran = agent.run(&["run", "--cognet", "again", "x"]);
+    assert_eq!(ran.code, Some(0), "a link that stays inside is a cognet: {ran:?}");
+}
+
+#[test]
+fn two_cognets_of_one_name_are_an_error_and_not_a_choice() {
+    let agent = Agent::with(&[("cognets/hi.lua", HI), ("cognets/hi/src/main.lua", HI)]);
+    let ran = agent.run(&["run", "--cognet", "hi", "x"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("both there"), "{ran:?}");
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_shown_in_errors_and_long_lines_are_clipped() {
+    let agent = Agent::empty();
+    let ran = agent.run(&["run", "--session", "x\u{1b}[31m", "hi"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(!ran.stderr.contains('\u{1b}'), "{ran:?}");
+    agent.write("axon.toml", &format!("[agent]\nname = {}\n", "x".repeat(20_000)));
+    let ran = agent.run(&["run", "--cognet", "@axon/echo", "hi"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("axon.toml:2") && ran.stderr.len() < 2_000, "{ran:?}");
+}
+
+#[test]
+fn a_full_standard_output_is_said_on_standard_error() {
+    let agent = Agent::empty();
+    for args in [&["run", "--cognet", "@axon/echo", "x"][..], &["run", "--json", "--cognet", "@axon/echo", "x"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+        let ran = finish(agent.command(args).stdout(full).stderr(Stdio::piped()).spawn().expect("axon starts"));
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains("standard output"), "{ran:?}");
+    }
 }

@@ -72,7 +72,9 @@ fn a_killed_kernel_leaves_no_orphan_and_its_session_opens_again_with_all_that_wa
         let acknowledged = read_log(&out);
         assert!(!acknowledged.is_empty());
         let next = agent.run(&["run", "--session", "s", "--cognet", "@axon/echo", "still here"]);
-        assert_eq!((next.code, next.stdout.as_str()), (Some(0), "still here\n"), "{next:?}");
+        // A stimulus that was admitted before the kill, and that no wake was handed, comes before it.
+        assert_eq!(next.code, Some(0), "{next:?}");
+        assert!(next.stdout.ends_with("still here\n"), "{next:?}");
         let log = agent.log();
         for envelope in &acknowledged {
             assert!(log.contains(envelope), "round {round}: {} is lost", kind(envelope));

@@ -84,6 +84,16 @@ fn unknown_types_and_versions_are_kept_and_passed_over() {
 }
 
 #[test]
+fn an_entry_without_data_is_one_whose_data_is_null() {
+    let (sessions, stored) = session();
+    let without = stored.replace(",\"data\":{\"content\":\"one\"}", "");
+    assert_ne!(without, stored);
+    fs::write(sessions.path(), without).unwrap();
+    assert_eq!(sessions.open().entries_after(None).unwrap()[0].data, json!(null));
+    assert_eq!(sessions.envelopes()[1].data, json!(null));
+}
+
+#[test]
 fn a_line_of_fifty_mebibytes_is_a_line_like_any_other() {
     let sessions = Sessions::new();
     let large = "0123456789abcdef".repeat(50 * 1024 * 1024 / 16);

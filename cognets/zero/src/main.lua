@@ -9,8 +9,8 @@ local function say(content, chunk)
 end
 
 -- Speaks while the model does. Returns the code it wrote, and whether it is done.
-local function invoke(messages, signal)
-	local blocks, done = {}, false
+local function invoke(messages: { Message }, signal: Signal)
+	local blocks: { string }, done = {}, false
 	local speaking: string? = nil -- the id of the block that is being spoken
 	local on = {}
 

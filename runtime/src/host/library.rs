@@ -84,6 +84,10 @@ fn bind_modules(binder: &Binder<'_>) -> mlua::Result<()> {
         }
         Ok(LuaValue::Nil)
     })?;
+    binder.function("loaded", |_, host, (): ()| {
+        host.meter.loaded();
+        Ok(LuaValue::Nil)
+    })?;
     binder.function("check_defined", |_, host, (): ()| match *lock(&host.config) {
         Some(_) => Ok(LuaValue::Nil),
         None => {

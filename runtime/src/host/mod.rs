@@ -142,7 +142,11 @@ impl Host {
     }
 
     fn cpu_message(&self) -> String {
-        format!("the cognet used more than {} ms of CPU between two waits", self.limits.cpu.as_millis())
+        let limit = self.meter.cpu_limit();
+        if limit < self.limits.cpu {
+            return format!("the top level of the cognet's files used more than {} ms of CPU", limit.as_millis());
+        }
+        format!("the cognet used more than {} ms of CPU between two waits", limit.as_millis())
     }
 
     fn memory_message(&self) -> String {

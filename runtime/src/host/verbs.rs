@@ -81,8 +81,7 @@ pub(super) fn bind(binder: &Binder<'_>) -> mlua::Result<()> {
 fn bind_store(binder: &Binder<'_>) -> mlua::Result<()> {
     binder.function("session_get", |lua, host, query: LuaValue| {
         let after = after(&query)?;
-        let entries = host.meter.outside(|| host.kernel.session_get(after))?;
-        entries_to_lua(lua, entries)
+        host.meter.outside(|| entries_to_lua(lua, host.kernel.session_get(after)?))
     })?;
     binder.function("store_get", |lua, host, key: LuaValue| {
         let key = args::string(&key, "kernel.store.get: key")?;
@@ -196,10 +195,14 @@ fn results_to_lua(lua: &Lua, results: Vec<RunResult>) -> Result<LuaValue, VerbEr
     Ok(LuaValue::Table(list))
 }
 
-pub(crate) fn entries_to_lua(lua: &Lua, entries: Vec<Entry>) -> Result<LuaValue, VerbError> {
-    let list = lua.create_table_with_capacity(entries.len(), 0)?;
+pub(crate) fn entries_to_lua(
+    lua: &Lua,
+    entries: impl IntoIterator<Item = Result<Entry, VerbError>>,
+) -> Result<LuaValue, VerbError> {
+    let entries = entries.into_iter();
+    let list = lua.create_table_with_capacity(entries.size_hint().0, 0)?;
     for entry in entries {
-        list.raw_push(entry_to_lua(lua, &entry)?)?;
+        list.raw_push(entry_to_lua(lua, &entry?)?)?;
     }
     convert::mark_array(lua, &list)?;
     Ok(LuaValue::Table(list))

@@ -9,7 +9,7 @@ use std::{
 };
 
 use axon_runtime::{
-    AbortController, AbortSignal, BoxFuture, Brain, CognetError, CognetSource, EngineEvent, Entry, EntryTime,
+    AbortController, AbortSignal, BoxFuture, Brain, CognetError, CognetSource, EngineEvent, Entries, Entry, EntryTime,
     EventStream, Kernel, Limits, RunError, RunErrorKind, RunResult, Scope, StreamRequest, VerbError, WakeFailure,
     WakeReport,
 };
@@ -205,9 +205,11 @@ impl Kernel for FakeKernel {
         Ok(())
     }
 
-    fn session_get(&self, after: Option<u64>) -> Result<Vec<Entry>, VerbError> {
+    fn session_get(&self, after: Option<u64>) -> Result<Entries<'_>, VerbError> {
         let log = self.log.lock().unwrap();
-        Ok(log.iter().filter(|entry| after.is_none_or(|after| entry.time.seq > after)).cloned().collect())
+        let entries: Vec<_> =
+            log.iter().filter(|entry| after.is_none_or(|after| entry.time.seq > after)).cloned().collect();
+        Ok(Box::new(entries.into_iter().map(Ok)))
     }
 
     fn store_get(&self, key: &str) -> Result<Option<Value>, VerbError> {

@@ -7,7 +7,12 @@ use axon_runtime::{AbortController, AbortSignal, Limits, WakeFailure};
 use crate::fake::{Cognet, FakeKernel, failure};
 
 fn tight() -> Limits {
-    Limits { cpu: Duration::from_millis(100), forced_end: Duration::from_millis(100), memory_bytes: 16 << 20 }
+    Limits {
+        cpu: Duration::from_millis(100),
+        forced_end: Duration::from_millis(100),
+        memory_bytes: 16 << 20,
+        ..Limits::default()
+    }
 }
 
 async fn failure_within(limits: Limits, body: &str) -> axon_runtime::CognetError {

@@ -2,12 +2,14 @@
 
 mod air;
 mod bundled;
+mod escapes;
 mod fake;
 mod json;
 mod limits;
 mod load;
 mod modules;
 mod sandbox;
+mod types;
 mod verbs;
 mod wake;
 mod world;

@@ -12,7 +12,7 @@ mod tail;
 mod timeline;
 mod turns;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{
     args::Common,
@@ -21,10 +21,25 @@ use super::{
 };
 use crate::{
     agent::Agent,
-    log::{self, SessionId},
+    log::{self, LogError, SessionId, SessionReader},
 };
 
 pub(super) use args::LogCommand;
+
+/// What happened in a session so far, as `axon log show` tells it.
+pub(super) fn conversation(path: &Path) -> Result<String, LogError> {
+    let mut timeline = timeline::Timeline::default();
+    let mut text = String::new();
+    for line in SessionReader::open(path)? {
+        if let Some(envelope) = line?.envelope()
+            && envelope.is_entry()
+        {
+            text.push_str(&timeline.next(&envelope));
+        }
+    }
+    text.push_str(&timeline.finish());
+    Ok(text)
+}
 
 pub(super) async fn log(common: &Common, command: LogCommand) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;

@@ -22,6 +22,8 @@ pub(super) struct ScriptFile {
 #[serde(try_from = "CallKeys")]
 pub(super) struct ScriptCall {
     pub answer: ScriptAnswer,
+    /// The only model that is answered so; any for `None`.
+    pub model: Option<String>,
     /// The wait before each piece, and before a fault.
     pub delay_ms: u64,
 }
@@ -60,6 +62,7 @@ pub(super) struct ScriptFault {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CallKeys {
+    model: Option<String>,
     deltas: Option<Vec<String>>,
     text: Option<String>,
     chunk: Option<NonZeroUsize>,
@@ -103,9 +106,9 @@ impl TryFrom<CallKeys> for ScriptCall {
                     || keys.stop_reason.is_some()
                     || keys.reasoning.is_some();
                 return match fault {
-                    _ if more => Err("a call with `fault` may have `delay_ms` and nothing else"),
+                    _ if more => Err("a call with `fault` may have `delay_ms` and `model`, and nothing else"),
                     ScriptFault { code: None, status: None, .. } => Err("`fault` needs `status` or `code`"),
-                    fault => Ok(Self { answer: ScriptAnswer::Fails(fault), delay_ms }),
+                    fault => Ok(Self { answer: ScriptAnswer::Fails(fault), model: keys.model, delay_ms }),
                 };
             }
             _ => return Err("a call needs just one of `deltas`, `text` and `fault`"),
@@ -125,13 +128,13 @@ impl TryFrom<CallKeys> for ScriptCall {
                 }),
             },
         };
-        Ok(Self { answer: ScriptAnswer::Says { message, reasoning: keys.reasoning, end }, delay_ms })
+        Ok(Self { answer: ScriptAnswer::Says { message, reasoning: keys.reasoning, end }, model: keys.model, delay_ms })
     }
 }
 
 impl ScriptFile {
     pub fn read(path: &Path) -> Result<Self, EngineConfigError> {
-        let text = std::fs::read_to_string(path)
+        let text = crate::files::read_text(path)
             .map_err(|source| EngineConfigError::UnreadableScript { path: path.to_owned(), source })?;
         let invalid =
             |line, column, message| EngineConfigError::InvalidScript { path: path.to_owned(), line, column, message };

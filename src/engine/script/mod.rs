@@ -5,10 +5,7 @@ mod file;
 use std::{
     collections::VecDeque,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -28,8 +25,8 @@ pub(super) struct ScriptProvider {
     model: String,
     file: ScriptFile,
     facts: Arc<dyn SessionFacts>,
-    /// How many calls have been answered, failed attempts included.
-    position: AtomicUsize,
+    /// Which calls have been answered, failed attempts included.
+    answered: Mutex<Vec<bool>>,
 }
 
 impl ScriptProvider {
@@ -46,18 +43,29 @@ impl ScriptProvider {
         })?;
         let file = ScriptFile::read(&agent_dir.join(script))?;
         let model = spec.model.clone().unwrap_or_else(|| NAME.to_owned());
-        Ok(Self { model, file, facts, position: AtomicUsize::new(0) })
+        let answered = Mutex::new(vec![false; file.calls.len()]);
+        Ok(Self { model, file, facts, answered })
     }
 
-    fn next_call(&self) -> Result<&ScriptCall, Fault> {
-        let calls = &self.file.calls;
-        let position = self.position.fetch_add(1, Ordering::Relaxed);
-        let repeated = if self.file.strict { None } else { calls.last() };
-        calls.get(position).or(repeated).ok_or_else(|| {
-            let message =
-                format!("the script is strict and holds {} calls; this is call {}", calls.len(), position + 1);
-            Fault::new(FaultCode::InvalidRequest, NAME, message)
-        })
+    /// The first call for `model` that was not answered yet, else the last one again.
+    fn next_call(&self, model: &str) -> Result<&ScriptCall, Fault> {
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = self.file.calls.iter().zip(answered.iter_mut());
+        let mut fitting: Vec<_> =
+            calls.filter(|(call, _)| call.model.as_ref().is_none_or(|own| own == model)).collect();
+        let held = fitting.len();
+        if let Some((call, answered)) = fitting.iter_mut().find(|(_, answered)| !**answered) {
+            **answered = true;
+            return Ok(*call);
+        }
+        match fitting.pop() {
+            Some((call, _)) if !self.file.strict => Ok(call),
+            _ => {
+                let what = if held == self.file.calls.len() { String::new() } else { format!(" for model {model}") };
+                let message = format!("the script is strict and holds {held} calls{what}; this is call {}", held + 1);
+                Err(Fault::new(FaultCode::InvalidRequest, NAME, message))
+            }
+        }
     }
 
     /// `text` with the facts that it quotes. What a fact says is not looked into again.
@@ -106,7 +114,8 @@ impl Provider for ScriptProvider {
 
     fn open(&self, call: ModelCall) -> BoxFuture<'_, Result<Box<dyn ModelStream>, Fault>> {
         Box::pin(async move {
-            let ScriptCall { answer, delay_ms } = self.next_call().map_err(|fault| fault.model(&call.model))?;
+            let ScriptCall { answer, delay_ms, .. } =
+                self.next_call(&call.model).map_err(|fault| fault.model(&call.model))?;
             let delay = Duration::from_millis(*delay_ms);
             match answer {
                 ScriptAnswer::Fails(fault) => {

@@ -1,0 +1,241 @@
+//! `axon chat` and `axon dev`: a conversation, in `dev` with a cognet that is being written.
+
+mod commands;
+mod editor;
+mod fold;
+mod prose;
+mod screen;
+mod supervisor;
+mod talk;
+pub(super) mod terminal;
+
+use std::io::{self, IsTerminal, Write};
+
+use tokio::sync::{mpsc, watch};
+
+use super::{
+    args::{Common, Dev},
+    console::DIM,
+    failure::Failure,
+    follow::{Printer, View},
+    interrupt::Interrupts,
+    run,
+};
+use crate::{
+    Watcher,
+    agent::Agent,
+    log::Observer,
+    session::{Session, Survey},
+};
+use editor::{Editor, Status};
+use screen::{Detail, Screen};
+use supervisor::Supervisor;
+use talk::{Feed, MidWake, Talk};
+
+/// What a person, or whoever writes to standard input, has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    Line(String),
+    /// Ctrl-C while a line was edited.
+    Interrupt,
+    /// The input has ended.
+    End,
+}
+
+/// Where lines come from.
+enum Input {
+    Editor(Editor),
+    Pipe(mpsc::Receiver<io::Result<String>>),
+}
+
+/// Where things are shown.
+#[derive(Clone)]
+enum Face {
+    Screen(Screen),
+    /// The answer goes to standard output, what is said about it to standard error.
+    Plain(View),
+}
+
+/// How often the screen shows that something goes on.
+const TICK: std::time::Duration = std::time::Duration::from_millis(100);
+
+pub(super) async fn chat(common: &Common) -> Result<(), Failure> {
+    converse(common, None).await
+}
+
+pub(super) async fn dev(common: &Common, dev: &Dev) -> Result<(), Failure> {
+    converse(common, Some(dev)).await
+}
+
+async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
+    let interrupts = Interrupts::listen()?;
+    let headless = dev.is_some_and(|dev| dev.headless);
+    let on_terminal = !headless && common.json.is_none() && has_terminal();
+    let detail = if dev.is_some() { Detail::Development } else { Detail::Answer };
+    let face = if on_terminal { Face::Screen(Screen::new(detail)) } else { Face::Plain(View::of(common.json)) };
+    let mut watcher = dev.map(|_| Watcher::new());
+    let (agent, survey, session) = open(common, &face, watcher.as_mut()).await?;
+
+    let (printed, progress) = watch::channel(None);
+    let observer = session.log().subscribe(session.opened_after());
+    let printer = tokio::spawn(print(observer, face.clone(), printed));
+    let status = Status::default();
+    let (input, quiet) = match &face {
+        Face::Screen(screen) => {
+            face.note(&greeting(&session))?;
+            let history = agent.dir().join(".axon").join("history");
+            let quiet = terminal::Quiet::begin()?;
+            (Input::Editor(Editor::new(screen.clone(), status.clone(), Some(history))), Some(quiet))
+        }
+        Face::Plain(_) => (Input::Pipe(lines()), None),
+    };
+    let price = agent.config().engine.price;
+    let dir = agent.dir().to_owned();
+    let supervisor = Supervisor::start(session.reloader(agent, survey), dir, watcher);
+    let talk = Talk {
+        feed: if headless { Feed::AsItComes } else { Feed::OneByOne },
+        mid_wake: if dev.is_some_and(|dev| dev.interrupt) { MidWake::Interrupt } else { MidWake::LetEnd },
+        status: dev.map(|_| status),
+        session,
+        input,
+        face,
+        supervisor,
+        interrupts,
+        progress,
+        json: common.json.is_some(),
+        price,
+    };
+    let (session, talked) = talk.go().await;
+    drop(quiet);
+    let closed = session.close().await;
+    printer.await.map_err(io::Error::other)??;
+    talked?;
+    Ok(closed?)
+}
+
+/// Opens the session. While somebody writes the agent, one that does not load yet is waited for.
+async fn open(
+    common: &Common,
+    face: &Face,
+    mut watcher: Option<&mut Watcher>,
+) -> Result<(Agent, Survey, Session), Failure> {
+    // One session, however often it takes.
+    let mut chosen = None;
+    loop {
+        let survey = supervisor::look(&common.agent, watcher.as_deref_mut()).await;
+        let opened = async {
+            let agent = Agent::open(&common.agent)?;
+            let id = match chosen.take() {
+                Some(id) => id,
+                None => run::chosen_session(common, &agent)?.unwrap_or_default(),
+            };
+            chosen = Some(id.clone());
+            let session = run::open_as(common, &agent, Some(id)).await?;
+            Ok::<_, Failure>((agent, session))
+        };
+        match (opened.await, watcher.as_deref_mut()) {
+            (Ok((agent, session)), _) => return Ok((agent, survey, session)),
+            (Err(failure), Some(watcher)) if failure.is_of_files() => {
+                face.note(&failure.text())?;
+                face.note(&format!("{DIM}waiting for a change of the file{DIM:#}"))?;
+                watcher.changed().await;
+            }
+            (Err(failure), _) => return Err(failure),
+        }
+    }
+}
+
+impl Input {
+    async fn next(&mut self) -> io::Result<Typed> {
+        match self {
+            Self::Editor(editor) => editor.next().await,
+            Self::Pipe(lines) => lines.recv().await.transpose().map(|line| line.map_or(Typed::End, Typed::Line)),
+        }
+    }
+}
+
+impl Face {
+    /// Says something about the conversation; styles included.
+    fn note(&self, text: &str) -> io::Result<()> {
+        match self {
+            Self::Screen(screen) => screen.note(text),
+            Self::Plain(_) => {
+                let mut err = anstream::stderr().lock();
+                err.write_all(text.as_bytes())?;
+                if text.ends_with('\n') { Ok(()) } else { err.write_all(b"\n") }
+            }
+        }
+    }
+
+    /// Tells of a failure that the conversation survives.
+    fn fail(&self, failure: &Failure, json: bool) -> io::Result<()> {
+        match self {
+            Self::Screen(screen) => screen.note(&failure.text()),
+            Self::Plain(_) => {
+                failure.report(json);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Shows what happens, and tells how far it is.
+async fn print(mut observer: Observer, face: Face, printed: watch::Sender<Option<u64>>) -> io::Result<()> {
+    let screen = match face {
+        Face::Screen(screen) => screen,
+        Face::Plain(view) => return print_plain(observer, view, printed).await,
+    };
+    let mut ticks = tokio::time::interval(TICK);
+    loop {
+        tokio::select! {
+            next = observer.next() => match next {
+                Some(Ok(envelope)) => {
+                    screen.show(&envelope)?;
+                    printed.send_replace(Some(envelope.time.seq));
+                }
+                // An observer that lagged goes on where it was: nothing is lost, since the log holds it.
+                Some(Err(_)) => {}
+                None => return Ok(()),
+            },
+            _ = ticks.tick() => screen.tick()?,
+        }
+    }
+}
+
+async fn print_plain(mut observer: Observer, view: View, printed: watch::Sender<Option<u64>>) -> io::Result<()> {
+    let mut printer = Printer::new(view);
+    while let Some(next) = observer.next().await {
+        let Ok(envelope) = next else { continue };
+        printer.print(&envelope)?;
+        if envelope.kind.starts_with("kernel:run:") {
+            printer.finish()?;
+        }
+        printed.send_replace(Some(envelope.time.seq));
+    }
+    printer.finish()
+}
+
+/// Lines of standard input. A thread of its own reads them, since a read cannot be interrupted.
+fn lines() -> mpsc::Receiver<io::Result<String>> {
+    let (sender, receiver) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        for line in io::BufRead::lines(io::stdin().lock()) {
+            let failed = line.is_err();
+            if sender.blocking_send(line).is_err() || failed {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Whether there is a terminal on both sides that can do more than print.
+fn has_terminal() -> bool {
+    io::stdin().is_terminal()
+        && io::stdout().is_terminal()
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+fn greeting(session: &Session) -> String {
+    format!("{DIM}{} · session {} · /help{DIM:#}", session.cognet(), session.log().id())
+}

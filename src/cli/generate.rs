@@ -1,0 +1,39 @@
+//! `axon completions` and `axon man`: made from the command line itself, so that they are never out of date.
+
+use std::io::{self, Write};
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use super::args::Args;
+
+/// Completions for a shell, to standard output.
+pub(super) fn completions(shell: Shell) -> io::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "axon", &mut script);
+    write(&script)
+}
+
+/// The manual, every command after the program itself, to standard output.
+pub(super) fn man() -> io::Result<()> {
+    let mut page = Vec::new();
+    let mut command = Args::command();
+    command.build();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+        let man = clap_mangen::Man::new(inner.clone());
+        writeln!(page, ".SH axon {}", inner.get_name())?;
+        man.render_description_section(&mut page)?;
+        man.render_options_section(&mut page)?;
+        man.render_extra_section(&mut page)?;
+    }
+    write(&page)
+}
+
+fn write(bytes: &[u8]) -> io::Result<()> {
+    match io::stdout().write_all(bytes) {
+        // As with `| head`.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
