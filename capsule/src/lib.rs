@@ -5,6 +5,8 @@
 mod api;
 mod bindings;
 mod datum;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handle;
 mod host;
 mod source;

@@ -135,8 +135,10 @@ async fn capsule() -> Vec<Finding> {
         }
         Err(error) => findings.push(bad("capsule", error.message)),
     }
-    let told: Vec<_> =
-        boot.iter().filter(|(key, _)| !matches!(key.as_str(), "pid" | "incarnation" | "durationMs" | "backend")).collect();
+    let told: Vec<_> = boot
+        .iter()
+        .filter(|(key, _)| !matches!(key.as_str(), "pid" | "incarnation" | "durationMs" | "backend"))
+        .collect();
     match told.as_slice() {
         [] => findings.push(absent("sandbox", "a process of its own; the capsule tells of no further layers")),
         told => {

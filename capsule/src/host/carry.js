@@ -51,7 +51,9 @@
   const forgotten = new SafeMap();
   let readers = null;
   let carriedReaders = null;
-  const carriedFunctions = new SafeMap();
+  const carriedValues = new SafeSet();
+  // What was made again by source, as it was then.
+  const carriedSources = new SafeMap();
 
   // Called by the host with what the block declares and what it was given.
   function carry(json) {
@@ -63,6 +65,7 @@
     if (names.values.length === 0) return;
     const table = { __proto__: null };
     for (let i = 0; i < names.values.length; i++) {
+      SetPrototypeAdd(carriedValues, names.values[i]);
       table[names.values[i]] = core.deserialize(op_axon_given(names.values[i]), { __proto__: null, forStorage: true });
     }
     globalThis.__axon = table;
@@ -73,14 +76,8 @@
     carriedReaders = object;
     const names = ReflectOwnKeys(object);
     for (let i = 0; i < names.length; i++) {
-      const value = object[names[i]]();
-      if (typeof value === "function" || isNamespace(value)) MapPrototypeSet(carriedFunctions, names[i], value);
+      if (!SetPrototypeHas(carriedValues, names[i])) MapPrototypeSet(carriedSources, names[i], object[names[i]]());
     }
-  }
-
-  // An object made by source is one that holds what has no copy.
-  function isNamespace(value) {
-    return typeof value === "object" && value !== null && obstacle(value) !== null;
   }
 
   // Called by the block before anything else.
@@ -107,8 +104,7 @@
     const names = ReflectOwnKeys(carriedReaders);
     for (let i = 0; i < names.length; i++) {
       const value = carriedReaders[names[i]]();
-      const isSame = MapPrototypeHas(carriedFunctions, names[i]) &&
-        MapPrototypeGet(carriedFunctions, names[i]) === value;
+      const isSame = MapPrototypeHas(carriedSources, names[i]) && MapPrototypeGet(carriedSources, names[i]) === value;
       if (!isSame) keep(names[i], value);
     }
   }

@@ -3,6 +3,7 @@
 //! The test binary is its own isolate process, so it has a `main` of its own.
 
 mod confined;
+mod endurance;
 mod hostile;
 mod lifecycle;
 mod notebook;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for group in [
         confined::trials,
+        endurance::trials,
         hostile::trials,
         lifecycle::trials,
         notebook::trials,
