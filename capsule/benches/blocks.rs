@@ -73,8 +73,13 @@ async fn measure() -> io::Result<()> {
 }
 
 async fn run(capsule: &Capsule, source: &str) -> io::Result<()> {
-    let block =
-        Block { id: "bench".into(), source: source.into(), namespaces: Arc::default(), bindings: capsule.bindings() };
+    let block = Block {
+        id: "bench".into(),
+        source: source.into(),
+        namespaces: Arc::default(),
+        files: Arc::default(),
+        bindings: capsule.bindings(),
+    };
     capsule.run(block, CancellationToken::new()).await.result.map(drop).map_err(io::Error::other)
 }
 

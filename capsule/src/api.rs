@@ -5,7 +5,7 @@ use std::{future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bindings, Datum, Rebinding};
+use crate::{Bindings, Datum, Rebinding, ToolFile};
 
 /// Limits of every block. The keys of `[capsule]` in `axon.toml` have the same names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub struct Block {
     pub namespaces: Arc<[Namespace]>,
     /// What earlier blocks have left for it: see [`Capsule::bindings`](crate::Capsule::bindings).
     pub bindings: Bindings,
+    /// Files of `tools/` that it can import; none for what a model wrote.
+    pub files: Arc<[ToolFile]>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ mod handle;
 mod host;
 mod source;
 mod stop;
+mod tool_source;
 mod wire;
 
 pub use api::{
@@ -21,6 +22,7 @@ pub use datum::Datum;
 pub use handle::Capsule;
 pub use host::serve;
 pub use source::{SourceError, erase_types};
+pub use tool_source::{ToolFile, ToolMember, ToolModule, ToolProblem, ToolReport};
 pub use wire::DecodeError;
 
 /// The name of the engine that this build has.

@@ -260,7 +260,6 @@ impl From<OpenError> for Failure {
             OpenError::Agent(error) => error.into(),
             OpenError::Log(error) => error.into(),
             OpenError::Cognet(error) => Self::cognet(Exit::Usage, *error),
-            OpenError::NoProgram(_) => Self::new(Exit::Usage, "NO_PROGRAM", error.to_string()),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The built binary, from outside: real files, real isolates, real crashes.
 
 mod agent_folder;
+mod asking;
 mod blocks;
 mod continuous;
 mod contract;
+mod conversation;
 mod cookbook;
 mod crash;
 mod dev;
@@ -18,5 +20,7 @@ mod notebook;
 mod provider;
 mod support;
 mod terminal;
+mod tools;
 mod tour;
+mod typescript;
 mod zero;

@@ -26,7 +26,8 @@ use super::{
     run_clock::RunClock,
 };
 use crate::{
-    Bindings, Block, CapsuleHost, Launch, Limits, MAX_BINDINGS_BYTES, Namespace, ToolCall, ToolError,
+    Bindings, Block, CapsuleHost, Launch, Limits, MAX_BINDINGS_BYTES, Namespace, ToolCall, ToolError, ToolFile,
+    ToolReport,
     wire::{
         CallId, DecodeError, MAX_DATUM_DEPTH, RunId, RunReport, RunRequest, ToHost, ToKernel, frame, nests_too_deep,
     },
@@ -94,6 +95,8 @@ pub struct Incarnation {
 #[derive(Default)]
 struct Runs {
     live: HashMap<RunId, Run>,
+    /// Who waits for what files of `tools/` declare.
+    describing: HashMap<RunId, oneshot::Sender<ToolReport>>,
     dead: bool,
 }
 
@@ -222,10 +225,22 @@ impl Incarnation {
         );
         drop(runs);
         let namespaces = block.namespaces.to_vec();
+        let files = block.files.to_vec();
         let has_bindings = !block.bindings.is_empty();
-        let request = RunRequest { run, source: block.source.clone(), namespaces, has_bindings };
+        let request = RunRequest { run, source: block.source.clone(), namespaces, files, has_bindings };
         let _ = self.outgoing.send(ToHost::Run(request));
         (settled, clock)
+    }
+
+    /// Asks what files of `tools/` declare. There is no answer when the process ends before.
+    pub fn describe(&self, id: RunId, files: Vec<ToolFile>) -> oneshot::Receiver<ToolReport> {
+        let (answer, answered) = oneshot::channel();
+        let mut runs = self.runs();
+        if !runs.dead {
+            runs.describing.insert(id, answer);
+            let _ = self.outgoing.send(ToHost::Describe { id, files });
+        }
+        answered
     }
 
     /// Cancels a run's tool calls, then the block.
@@ -286,6 +301,11 @@ impl Incarnation {
                     }
                 }
                 ToKernel::Need { run, names } => self.give_bindings(run, names)?,
+                ToKernel::Described { id, report } => {
+                    let answer =
+                        self.runs().describing.remove(&id).ok_or(Violation::Turn("an answer to no question"))?;
+                    let _ = answer.send(report);
+                }
                 ToKernel::Done(report) => self.settle(report)?,
                 ToKernel::Retire => {
                     self.retired.store(true, Relaxed);
@@ -380,6 +400,7 @@ impl Incarnation {
     fn lose_all(&self) -> Vec<(oneshot::Sender<Settlement>, Lost)> {
         let mut runs = self.runs();
         runs.dead = true;
+        runs.describing.clear();
         let lost = runs.live.drain().map(|(_, run)| {
             run.cancel.cancel();
             (run.settle, if run.clock.started().is_some() { Lost::Running } else { Lost::BeforeStart })

@@ -19,12 +19,12 @@ use run_clock::{Overdue, RunClock};
 use serde_json::{Map, Value};
 use tokio::{
     sync::{Semaphore, oneshot},
-    time::sleep_until,
+    time::{sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Bindings, Block, BlockError, BlockErrorKind, CapsuleHost, Launch, Limits, Outcome,
+    Bindings, Block, BlockError, BlockErrorKind, CapsuleHost, Launch, Limits, Outcome, ToolFile, ToolReport,
     bindings::Binding,
     stop::StopReason,
     wire::{RunId, RunReport},
@@ -32,6 +32,9 @@ use crate::{
 
 /// A block that lost its process before it began is sent to the next one, so often at most.
 const MAX_ATTEMPTS: usize = 3;
+
+/// How long reading the user's tools may take.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs model-written TypeScript in a process of its own.
 ///
@@ -117,6 +120,23 @@ impl Capsule {
     /// Takes up the bindings of an earlier process.
     pub fn restore(&self, bindings: Bindings) {
         *self.0.bindings() = bindings;
+    }
+
+    /// What files of `tools/` declare. They are read in the process, never by the kernel itself.
+    ///
+    /// # Errors
+    /// `CAPSULE_CRASHED` when the process does not start or dies of the files.
+    pub async fn describe(&self, files: Vec<ToolFile>) -> Result<ToolReport, BlockError> {
+        let incarnation = self.0.incarnation().await.map_err(|error| crashed(&error.to_string()))?;
+        let answer = incarnation.describe(self.0.next_run.fetch_add(1, Relaxed), files);
+        match timeout(DESCRIBE_TIMEOUT, answer).await {
+            Ok(Ok(report)) => Ok(report),
+            Ok(Err(_)) => Err(crashed("the process that reads the tools died of them")),
+            Err(_) => {
+                incarnation.kill();
+                Err(crashed("the process that reads the tools did not come to an end"))
+            }
+        }
     }
 
     /// Starts the process and its first isolates in the background.

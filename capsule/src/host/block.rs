@@ -63,6 +63,7 @@ fn start(
         .map_err(|error| source_error(&error, &request.namespaces))?;
     let hint = scope_hint(&request.namespaces);
     isolate.set_block(std::mem::take(&mut erased.source_map), hint.clone());
+    isolate.set_files(&request.files);
     let given = if request.has_bindings && !erased.names.free.is_empty() {
         let names = std::mem::take(&mut erased.names.free);
         executor.block_on(ask_for(control, names, events)).ok_or(Settled::Value(None))?

@@ -41,6 +41,7 @@
     Proxy,
     RangeError,
     ReferenceError,
+    ReflectConstruct,
     ReflectGetOwnPropertyDescriptor,
     ReflectGetPrototypeOf,
     ReflectOwnKeys,
@@ -602,12 +603,33 @@
 
   const REMOVED = ["Deno", "__bootstrap", "WebAssembly", "SharedArrayBuffer"];
 
+  // The engine takes memory for resizable buffers past the allocator that counts.
+  function withoutResizing(Original) {
+    function ArrayBuffer(length, options) {
+      if (new.target === undefined) throw new TypeError("Constructor ArrayBuffer requires 'new'");
+      if (options?.maxByteLength !== undefined) {
+        throw new RangeError("resizable array buffers are not supported here: make a new one and copy");
+      }
+      return ReflectConstruct(Original, [length], new.target === ArrayBuffer ? Original : new.target);
+    }
+    const keys = ReflectOwnKeys(Original);
+    for (let i = 0; i < keys.length; i++) {
+      ObjectDefineProperty(ArrayBuffer, keys[i], {
+        __proto__: null,
+        ...ReflectGetOwnPropertyDescriptor(Original, keys[i]),
+      });
+    }
+    ObjectDefineProperty(Original.prototype, "constructor", { __proto__: null, value: ArrayBuffer });
+    return ArrayBuffer;
+  }
+
   // Called by the host before the isolate is given to a block. Not earlier: the engine adds some of these names when it
   // starts from a snapshot.
   function seal() {
     delete globalThis.Atomics.wait;
     delete globalThis.Atomics.waitAsync;
     for (let i = 0; i < REMOVED.length; i++) delete globalThis[REMOVED[i]];
+    define("ArrayBuffer", withoutResizing(globalThis.ArrayBuffer));
   }
 
   // Called by the host before it takes a snapshot: what is loaded now is in it, and costs an isolate nothing.

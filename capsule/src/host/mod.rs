@@ -7,6 +7,7 @@ mod carry;
 mod clocks;
 mod confine;
 mod control;
+mod files;
 mod isolate;
 mod memory;
 mod oom;
@@ -33,7 +34,7 @@ use deno_core::{JsRuntime, v8};
 use tokio::sync::mpsc;
 
 use crate::{
-    ENGINE, Limits,
+    ENGINE, Limits, source,
     wire::{RunId, RunRequest, ToHost, ToKernel, frame},
 };
 
@@ -167,6 +168,12 @@ impl Host {
                 if let Some(ticket) = self.runs().get(&run) {
                     let _ = ticket.events.send(Event::Bindings(bindings));
                 }
+            }
+            ToHost::Describe { id, files } => {
+                let host = Arc::clone(self);
+                thread::Builder::new()
+                    .name("tools".into())
+                    .spawn(move || host.send(&ToKernel::Described { id, report: source::describe(&files) }))?;
             }
             ToHost::Limits(_) | ToHost::Shutdown => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel sent limits twice"));

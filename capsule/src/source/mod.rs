@@ -6,11 +6,13 @@
 use std::collections::BTreeMap;
 
 mod completion;
+mod declarations;
 mod fence;
 mod names;
 mod nesting;
 mod typescript;
 
+pub use declarations::{describe, module_code};
 pub use names::{Declared, Names, Shape};
 pub use nesting::MAX_NESTING;
 pub use typescript::{erase, erase_types};

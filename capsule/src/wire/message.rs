@@ -2,8 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::codec::{DecodeError, Decoder, Encoder};
-use crate::{BlockError, BlockErrorKind, Datum, Limits, Namespace, ToolError, bindings::Binding};
+use super::{
+    codec::{DecodeError, Decoder, Encoder},
+    tools,
+};
+use crate::{BlockError, BlockErrorKind, Datum, Limits, Namespace, ToolError, ToolFile, ToolReport, bindings::Binding};
 
 /// Names a run within one incarnation of the process.
 pub type RunId = u64;
@@ -29,6 +32,11 @@ pub enum ToHost {
         bindings: Vec<(String, Arc<Binding>)>,
     },
     Shutdown,
+    /// Asks what files of `tools/` declare.
+    Describe {
+        id: RunId,
+        files: Vec<ToolFile>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +44,7 @@ pub struct RunRequest {
     pub run: RunId,
     pub source: String,
     pub namespaces: Vec<Namespace>,
+    pub files: Vec<ToolFile>,
     /// Earlier blocks have left bindings to ask for.
     pub has_bindings: bool,
 }
@@ -68,6 +77,10 @@ pub enum ToKernel {
         names: Vec<String>,
     },
     Done(RunReport),
+    Described {
+        id: RunId,
+        report: ToolReport,
+    },
     /// An isolate could not be stopped: the process wants to be replaced once its other runs have ended.
     Retire,
 }
@@ -101,6 +114,7 @@ impl ToHost {
                     out.str(&namespace.name);
                     out.list(&namespace.members, |out, member| out.str(member));
                 });
+                tools::encode_files(&mut out, &request.files);
                 out.u8(request.has_bindings.into());
             }
             Self::Cancel(run) => {
@@ -125,8 +139,13 @@ impl ToHost {
                 }
             }
             Self::Shutdown => out.u8(4),
-            Self::Bindings { run, bindings } => {
+            Self::Describe { id, files } => {
                 out.u8(5);
+                out.u64(*id);
+                tools::encode_files(&mut out, files);
+            }
+            Self::Bindings { run, bindings } => {
+                out.u8(6);
                 out.u64(*run);
                 out.list(bindings, |out, (name, binding)| {
                     out.str(name);
@@ -146,6 +165,7 @@ impl ToHost {
                 source: body.string()?,
                 namespaces: body
                     .list(|body| Ok(Namespace { name: body.string()?, members: body.list(Decoder::string)? }))?,
+                files: tools::decode_files(&mut body)?,
                 has_bindings: body.bool()?,
             }),
             2 => Self::Cancel(body.u64()?),
@@ -163,7 +183,8 @@ impl ToHost {
                 },
             },
             4 => Self::Shutdown,
-            5 => Self::Bindings {
+            5 => Self::Describe { id: body.u64()?, files: tools::decode_files(&mut body)? },
+            6 => Self::Bindings {
                 run: body.u64()?,
                 bindings: body.list(|body| Ok((body.string()?, Arc::new(Binding::decode(body)?))))?,
             },
@@ -203,13 +224,18 @@ impl ToKernel {
                 encode_report(&mut out, report);
             }
             Self::Retire => out.u8(4),
+            Self::Described { id, report } => {
+                out.u8(6);
+                out.u64(*id);
+                tools::encode_report(&mut out, report);
+            }
             Self::CancelCall { run, call } => {
                 out.u8(5);
                 out.u64(*run);
                 out.u64(*call);
             }
             Self::Need { run, names } => {
-                out.u8(6);
+                out.u8(7);
                 out.u64(*run);
                 out.list(names, |out, name| out.str(name));
             }
@@ -234,8 +260,9 @@ impl ToKernel {
             },
             3 => Self::Done(decode_report(&mut body)?),
             4 => Self::Retire,
+            6 => Self::Described { id: body.u64()?, report: tools::decode_report(&mut body)? },
             5 => Self::CancelCall { run: body.u64()?, call: body.u64()? },
-            6 => Self::Need { run: body.u64()?, names: body.list(Decoder::string)? },
+            7 => Self::Need { run: body.u64()?, names: body.list(Decoder::string)? },
             tag => return Err(DecodeError::UnknownTag { what: "a message to the kernel", tag }),
         };
         body.finish()?;
@@ -398,13 +425,14 @@ mod tests {
 
     fn to_host() -> impl Strategy<Value = ToHost> {
         let namespace = (any::<String>(), any::<Vec<String>>()).prop_map(|(name, members)| Namespace { name, members });
+        let files = prop::collection::vec(tools::tests::file(), 0..3);
         prop_oneof![
             Just(ToHost::Limits(Limits::default())),
-            (any::<u64>(), any::<String>(), prop::collection::vec(namespace, 0..4), any::<bool>()).prop_map(
-                |(run, source, namespaces, has_bindings)| {
-                    ToHost::Run(RunRequest { run, source, namespaces, has_bindings })
-                }
-            ),
+            (any::<u64>(), any::<String>(), prop::collection::vec(namespace, 0..4), files.clone(), any::<bool>())
+                .prop_map(|(run, source, namespaces, files, has_bindings)| {
+                    ToHost::Run(RunRequest { run, source, namespaces, files, has_bindings })
+                }),
+            (any::<u64>(), files).prop_map(|(id, files)| ToHost::Describe { id, files }),
             (any::<u64>(), bindings()).prop_map(|(run, bindings)| ToHost::Bindings {
                 run,
                 bindings: bindings.into_iter().map(|(name, binding)| (name, Arc::new(binding))).collect(),
@@ -449,6 +477,7 @@ mod tests {
                 }),
             report.prop_map(ToKernel::Done),
             (any::<u64>(), any::<Vec<String>>()).prop_map(|(run, names)| ToKernel::Need { run, names }),
+            (any::<u64>(), tools::tests::report()).prop_map(|(id, report)| ToKernel::Described { id, report }),
             Just(ToKernel::Retire),
             (any::<u64>(), any::<u64>()).prop_map(|(run, call)| ToKernel::CancelCall { run, call }),
         ]

@@ -3,6 +3,7 @@
 mod codec;
 pub mod frame;
 mod message;
+mod tools;
 
 pub use codec::{DecodeError, Decoder, Encoder, MAX_DATUM_DEPTH, nests_too_deep};
 pub use frame::MAX_FRAME_BYTES;

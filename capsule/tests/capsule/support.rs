@@ -125,6 +125,7 @@ impl Bench {
             source: source.into(),
             namespaces: Arc::clone(&self.namespaces),
             bindings: self.capsule.bindings(),
+            files: Arc::default(),
         }
     }
 
