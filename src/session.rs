@@ -23,7 +23,7 @@ use crate::{
     beats::Beats,
     cognets::Found,
     inbox::Inbox,
-    kernel::{Actions, CapsuleBridge, CognetKernel, Recorder},
+    kernel::{Actions, BindingsFile, CapsuleBridge, CognetKernel, Recorder},
     log::{Envelope, LogError, SessionId, SessionLog},
     policy::Approver,
     store::Store,
@@ -120,7 +120,9 @@ impl Workbench {
         };
         let bridge = CapsuleBridge::new(recorder.clone(), toolbox.clone());
         let capsule = Capsule::new(launch().map_err(OpenError::from)?, agent.block_limits(), Arc::new(bridge));
-        let actions = Arc::new(Actions::new(recorder.clone(), capsule.clone(), toolbox.clone()));
+        let bindings = BindingsFile::of_session(&agent.state_dir(), recorder.log().id().as_str());
+        bindings.restore(&capsule, recorder.log())?;
+        let actions = Arc::new(Actions::new(recorder.clone(), capsule.clone(), toolbox.clone(), bindings));
         Ok(Self { recorder, toolbox, capsule, actions, opened_after })
     }
 

@@ -5,7 +5,7 @@ use std::{future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Datum, ToolFile};
+use crate::{Bindings, Datum, Rebinding, ToolFile};
 
 /// Limits of every block. The keys of `[capsule]` in `axon.toml` have the same names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct Block {
     pub source: String,
     /// Tool namespaces that are in scope for it.
     pub namespaces: Arc<[Namespace]>,
+    /// What earlier blocks have left for it: see [`Capsule::bindings`](crate::Capsule::bindings).
+    pub bindings: Bindings,
     /// Files of `tools/` that it can import; none for what a model wrote.
     pub files: Arc<[ToolFile]>,
 }
@@ -73,6 +75,8 @@ pub struct Outcome {
     pub stdout: Vec<String>,
     /// Output was cut at `max_output_bytes`; the cut is marked in what is left.
     pub truncated: bool,
+    /// How the block has changed the session's bindings, if it has.
+    pub rebinding: Option<Rebinding>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,10 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod api;
+mod bindings;
 mod datum;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handle;
 mod host;
 mod source;
@@ -14,11 +17,16 @@ mod wire;
 pub use api::{
     Block, BlockError, BlockErrorKind, BoxFuture, CapsuleHost, Launch, Limits, Namespace, Outcome, ToolCall, ToolError,
 };
+pub use bindings::{Bindings, MAX_BINDINGS_BYTES, Rebinding};
 pub use datum::Datum;
 pub use handle::Capsule;
 pub use host::serve;
 pub use source::{SourceError, erase_types};
 pub use tool_source::{ToolFile, ToolMember, ToolModule, ToolProblem, ToolReport};
+pub use wire::DecodeError;
+
+/// The name of the engine that this build has.
+pub const ENGINE: &str = if cfg!(feature = "v8") { "v8" } else { "quickjs" };
 
 /// The hidden command that makes the program serve blocks instead: `capsule-host`.
 pub const HOST_COMMAND: &str = "capsule-host";

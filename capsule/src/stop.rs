@@ -21,7 +21,7 @@ impl StopReason {
                 BlockErrorKind::Timeout,
                 None,
                 format!(
-                    "timeout: the block ran for more than {} ms of its own time (waiting for tools does not count). \
+                    "the block ran for more than {} ms of its own time (waiting for tools does not count). \
                      Do less in one block, or bound the loop.",
                     limits.timeout.as_millis()
                 ),
@@ -30,23 +30,23 @@ impl StopReason {
                 BlockErrorKind::Timeout,
                 None,
                 format!(
-                    "timeout: the block took more than {} ms, tools included. Do less in one block.",
+                    "the block took more than {} ms, tools included. Do less in one block.",
                     limits.total_timeout.as_millis()
                 ),
             ),
             Self::NeverSettles => (
                 BlockErrorKind::Timeout,
                 None,
-                "timeout: the block awaits a promise that nothing can settle any more: no timer and no tool call is \
+                "the block awaits a promise that nothing can settle any more: no timer and no tool call is \
                  pending. Make sure that the promise is resolved or rejected on every path."
                     .to_owned(),
             ),
-            Self::Interrupt => (BlockErrorKind::Interrupt, None, "interrupt: the block was aborted".to_owned()),
+            Self::Interrupt => (BlockErrorKind::Interrupt, None, "the block was aborted".to_owned()),
             Self::OutOfMemory => (
                 BlockErrorKind::Exception,
                 Some("OUT_OF_MEMORY"),
                 format!(
-                    "OutOfMemory: the block needed more than {} MiB (heap and array buffers together). Work on less \
+                    "the block needed more than {} MiB (heap and array buffers together). Work on less \
                      data at a time.",
                     limits.memory_bytes >> 20
                 ),
@@ -54,10 +54,7 @@ impl StopReason {
             Self::TooManyToolCalls => (
                 BlockErrorKind::Exception,
                 Some("TOO_MANY_TOOL_CALLS"),
-                format!(
-                    "TooManyToolCalls: the block made more than {} tool calls. Ask for more with each call.",
-                    limits.max_tool_calls
-                ),
+                format!("the block made more than {} tool calls. Ask for more with each call.", limits.max_tool_calls),
             ),
         };
         BlockError { kind, message, code: code.map(str::to_owned) }

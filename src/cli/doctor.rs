@@ -128,6 +128,7 @@ async fn capsule() -> Vec<Finding> {
         source: "6 * 7".into(),
         namespaces: Arc::from([]),
         files: Arc::default(),
+        bindings: capsule.bindings(),
     };
     let outcome = capsule.run(block, CancellationToken::new()).await;
     capsule.shutdown().await;
@@ -140,19 +141,27 @@ async fn capsule() -> Vec<Finding> {
         }
         Err(error) => findings.push(bad("capsule", error.message)),
     }
-    let told: Vec<_> = boot
-        .iter()
-        .filter(|(key, _)| !matches!(key.as_str(), "pid" | "incarnation" | "durationMs" | "backend"))
-        .collect();
-    match told.as_slice() {
-        [] => findings.push(absent("sandbox", "a process of its own; the capsule tells of no further layers")),
-        told => {
-            let layers: Vec<_> =
-                told.iter().map(|(key, value)| format!("{key} {}", crate::kernel::text_of(value))).collect();
-            findings.push(good("sandbox", layers.join("; ")));
-        }
-    }
+    findings.push(sandbox(boot.get("sandbox").and_then(Value::as_object)));
     findings
+}
+
+/// What the capsule's process has given up, in its own words.
+fn sandbox(layers: Option<&Map<String, Value>>) -> Finding {
+    let Some(layers) = layers else {
+        return absent("sandbox", "a process of its own; the capsule tells of no further layers");
+    };
+    let on = |state: &Value| *state == Value::Bool(true);
+    let names: Vec<_> = layers.iter().filter(|(_, state)| on(state)).map(|(layer, _)| layer.as_str()).collect();
+    let lacking: Vec<_> = layers
+        .iter()
+        .filter(|(_, state)| !on(state))
+        .map(|(layer, state)| format!("{layer} {}", crate::kernel::text_of(state)))
+        .collect();
+    if lacking.is_empty() {
+        good("sandbox", names.join(", "))
+    } else {
+        absent("sandbox", format!("{}; not: {}", names.join(", "), lacking.join("; ")))
+    }
 }
 
 async fn agent_findings(common: &Common, agent: &Agent) -> Vec<Finding> {

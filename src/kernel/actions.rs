@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::Recorder;
+use super::{BindingsFile, Recorder, bindings::dropped_notice};
 use crate::tools::Toolbox;
 
 /// Runs blocks and records them. An action, once begun, is recorded to its end even when nobody waits for it any more.
@@ -17,31 +17,47 @@ pub(crate) struct Actions {
     capsule: Capsule,
     toolbox: Toolbox,
     in_flight: TaskTracker,
+    bindings: BindingsFile,
 }
 
 impl Actions {
-    pub(crate) fn new(recorder: Recorder, capsule: Capsule, toolbox: Toolbox) -> Self {
-        Self { recorder, capsule, toolbox, in_flight: TaskTracker::new() }
+    pub(crate) fn new(recorder: Recorder, capsule: Capsule, toolbox: Toolbox, bindings: BindingsFile) -> Self {
+        Self { recorder, capsule, toolbox, in_flight: TaskTracker::new(), bindings }
     }
 
     /// All blocks at once; results in the order of `sources`.
     pub(crate) async fn run(&self, sources: Vec<String>, signal: AbortSignal) -> Result<Vec<RunResult>, VerbError> {
         let namespaces = self.toolbox.namespaces();
+        let bindings = self.capsule.bindings();
         let mut blocks = Vec::with_capacity(sources.len());
         for source in sources {
             let id = Uuid::now_v7().to_string();
             self.recorder.commit("cognet:action:typescript", json!({ "id": id, "content": source })).await?;
-            blocks.push(Block { id, source, namespaces: namespaces.clone(), files: Arc::default() });
+            blocks.push(Block {
+                id,
+                source,
+                namespaces: namespaces.clone(),
+                files: Arc::default(),
+                bindings: bindings.clone(),
+            });
         }
         let running: Vec<_> = blocks
             .into_iter()
             .map(|block| {
                 let (recorder, capsule, token) = (self.recorder.clone(), self.capsule.clone(), signal.token().clone());
+                let file = self.bindings.clone();
                 self.in_flight.spawn(async move {
                     let id = block.id.clone();
-                    let outcome = capsule.run(block, token).await;
+                    let mut outcome = capsule.run(block, token).await;
+                    let rebinding = outcome.rebinding.take();
+                    if let Some(rebinding) = &rebinding {
+                        file.keep(&capsule, &recorder, rebinding).await;
+                    }
                     let (entry, result) = settle(&id, outcome);
                     recorder.commit("cognet:action:result", entry).await?;
+                    if let Some(notice) = rebinding.and_then(|rebinding| dropped_notice(&rebinding)) {
+                        recorder.commit("system:notice", notice).await?;
+                    }
                     Ok::<_, VerbError>(result)
                 })
             })
@@ -64,7 +80,7 @@ impl Actions {
 
 /// The `cognet:action:result` entry of an outcome, and what the cognet is handed.
 fn settle(id: &str, outcome: Outcome) -> (Value, RunResult) {
-    let Outcome { result, stdout, truncated } = outcome;
+    let Outcome { result, stdout, truncated, .. } = outcome;
     let mut lines = stdout.clone();
     if let Ok(Some(value)) = &result {
         lines.push(text_of(value));

@@ -3,6 +3,7 @@
 //! What a cognet asks for is checked here; nothing that it hands over is trusted.
 
 mod actions;
+mod bindings;
 mod bridge;
 mod dry;
 mod emit;
@@ -21,6 +22,7 @@ use crate::{
     tools::Toolbox,
 };
 pub(crate) use actions::{Actions, text_of};
+pub(crate) use bindings::BindingsFile;
 pub(crate) use bridge::CapsuleBridge;
 pub(crate) use dry::DryKernel;
 pub(crate) use recorder::Recorder;

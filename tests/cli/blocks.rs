@@ -2,7 +2,8 @@
 
 use crate::support::{Agent, of_kind};
 
-const SHORT: &str = "[capsule]\ntimeout_ms = 400\nmemory_mb = 64\n[policy.fs]\nread = [\".\"]\n";
+/// Short for a loop without end, long enough to run out of memory on a busy machine.
+const SHORT: &str = "[capsule]\ntimeout_ms = 3_000\nmemory_mb = 64\n[policy.fs]\nread = [\".\"]\n";
 
 #[test]
 fn the_repl_brain_runs_typescript_over_real_files_and_prints_its_value() {

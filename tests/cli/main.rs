@@ -16,6 +16,7 @@ mod fidelity;
 mod interrupt;
 mod log;
 mod log_commands;
+mod notebook;
 mod provider;
 mod support;
 mod terminal;

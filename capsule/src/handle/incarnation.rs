@@ -26,7 +26,8 @@ use super::{
     run_clock::RunClock,
 };
 use crate::{
-    Block, CapsuleHost, Launch, Limits, Namespace, ToolCall, ToolError, ToolFile, ToolReport,
+    Bindings, Block, CapsuleHost, Launch, Limits, MAX_BINDINGS_BYTES, Namespace, ToolCall, ToolError, ToolFile,
+    ToolReport,
     wire::{
         CallId, DecodeError, MAX_DATUM_DEPTH, RunId, RunReport, RunRequest, ToHost, ToKernel, frame, nests_too_deep,
     },
@@ -37,6 +38,9 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a child may take to end when it is asked to.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The most that a child says when it is ready.
+const MAX_READY_BYTES: usize = 4 << 10;
 
 /// What the arguments of one block's calls in flight may hold together.
 const MAX_ARGUMENTS_IN_FLIGHT_BYTES: usize = 64 << 20;
@@ -99,6 +103,8 @@ struct Runs {
 struct Run {
     block: String,
     namespaces: Arc<[Namespace]>,
+    /// What earlier blocks have left for it; taken when it asks for it, which it does once.
+    bindings: Option<Bindings>,
     settle: oneshot::Sender<Settlement>,
     clock: Arc<RunClock>,
     calls: HashMap<CallId, InFlight>,
@@ -131,9 +137,9 @@ impl Incarnation {
         // The receiver lives in the task just spawned.
         let _ = outgoing.send(ToHost::Limits(limits.clone()));
         let first = timeout(BOOT_TIMEOUT, read(&mut from_child)).await;
-        let backend = match first {
+        let (backend, sandbox) = match first {
             Err(_) => return Err(StartError::Silent),
-            Ok(Ok(Some((ToKernel::Ready { backend }, _)))) if backend.len() <= 32 => backend,
+            Ok(Ok(Some((ToKernel::Ready { backend, sandbox }, size)))) if size <= MAX_READY_BYTES => (backend, sandbox),
             Ok(_) => {
                 process.kill();
                 let unknown = Exit { signal: None, status: None, stderr: String::new() };
@@ -154,7 +160,12 @@ impl Incarnation {
         });
         incarnation.event(
             "capsule:boot",
-            &[("pid", incarnation.pid().into()), ("durationMs", millis(began.elapsed())), ("backend", backend.into())],
+            &[
+                ("pid", incarnation.pid().into()),
+                ("durationMs", millis(began.elapsed())),
+                ("backend", backend.into()),
+                ("sandbox", layers_json(sandbox)),
+            ],
         );
         let attended = Arc::clone(&incarnation);
         tokio::spawn(async move {
@@ -204,6 +215,7 @@ impl Incarnation {
             Run {
                 block: block.id.clone(),
                 namespaces: Arc::clone(&block.namespaces),
+                bindings: Some(block.bindings.clone()),
                 settle,
                 clock: Arc::clone(&clock),
                 calls: HashMap::new(),
@@ -214,7 +226,9 @@ impl Incarnation {
         drop(runs);
         let namespaces = block.namespaces.to_vec();
         let files = block.files.to_vec();
-        let _ = self.outgoing.send(ToHost::Run(RunRequest { run, source: block.source.clone(), namespaces, files }));
+        let has_bindings = !block.bindings.is_empty();
+        let request = RunRequest { run, source: block.source.clone(), namespaces, files, has_bindings };
+        let _ = self.outgoing.send(ToHost::Run(request));
         (settled, clock)
     }
 
@@ -286,6 +300,7 @@ impl Incarnation {
                         call.cancel.cancel();
                     }
                 }
+                ToKernel::Need { run, names } => self.give_bindings(run, names)?,
                 ToKernel::Described { id, report } => {
                     let answer =
                         self.runs().describing.remove(&id).ok_or(Violation::Turn("an answer to no question"))?;
@@ -298,6 +313,15 @@ impl Incarnation {
                 }
             }
         }
+        Ok(())
+    }
+
+    fn give_bindings(&self, run: RunId, names: Vec<String>) -> Result<(), Violation> {
+        let bindings = match self.runs().live.get_mut(&run) {
+            Some(live) => live.bindings.take().ok_or(Violation::Turn("a second request for bindings"))?,
+            None => return Ok(()),
+        };
+        let _ = self.outgoing.send(ToHost::Bindings { run, bindings: bindings.reachable(names) });
         Ok(())
     }
 
@@ -413,6 +437,12 @@ impl Incarnation {
     }
 }
 
+/// `true` for a layer that is in force, else why it is not.
+fn layers_json(layers: Vec<(String, String)>) -> Value {
+    let stands = |state: String| if state == "on" { Value::Bool(true) } else { Value::String(state) };
+    Value::Object(layers.into_iter().map(|(layer, state)| (layer, stands(state))).collect())
+}
+
 /// A report holds no more than the limits allow, markers and messages included.
 fn check_report(report: &RunReport, limits: &Limits) -> Result<(), Violation> {
     /// What markers, hints and escapes may add.
@@ -428,6 +458,9 @@ fn check_report(report: &RunReport, limits: &Limits) -> Result<(), Violation> {
         || result > limits.max_output_bytes.saturating_mul(JSON_GROWTH).saturating_add(SLACK_BYTES)
     {
         return Err(Violation::Turn("a report larger than the output limit"));
+    }
+    if crate::bindings::bytes_of(&report.bindings) > MAX_BINDINGS_BYTES {
+        return Err(Violation::Turn("more bindings than the limit"));
     }
     Ok(())
 }

@@ -24,7 +24,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Block, BlockError, BlockErrorKind, CapsuleHost, Launch, Limits, Outcome, ToolFile, ToolReport,
+    Bindings, Block, BlockError, BlockErrorKind, CapsuleHost, Launch, Limits, Outcome, ToolFile, ToolReport,
+    bindings::Binding,
     stop::StopReason,
     wire::{RunId, RunReport},
 };
@@ -52,6 +53,7 @@ struct Shared {
     starts: tokio::sync::Mutex<u64>,
     current: Mutex<Option<Arc<Incarnation>>>,
     restarts: Arc<Mutex<Restarts>>,
+    bindings: Mutex<Bindings>,
 }
 
 impl Capsule {
@@ -66,6 +68,7 @@ impl Capsule {
             starts: tokio::sync::Mutex::new(0),
             current: Mutex::default(),
             restarts: Arc::default(),
+            bindings: Mutex::default(),
         }))
     }
 
@@ -84,7 +87,11 @@ impl Capsule {
             slot = shared.slots.acquire() => slot,
         };
         shared.event("capsule:block:start", &[("id", block.id.as_str().into())]);
-        let ended = self.attempt(&block, &cancel).await;
+        let mut ended = self.attempt(&block, &cancel).await;
+        if !ended.bindings.is_empty() {
+            let changes = std::mem::take(&mut ended.bindings);
+            ended.outcome.rebinding = Some(shared.bindings().rebind(changes));
+        }
         let kind = if ended.outcome.result.is_ok() { "capsule:block:complete" } else { "capsule:block:failed" };
         shared.event(
             kind,
@@ -102,6 +109,17 @@ impl Capsule {
     pub async fn run_all(&self, blocks: Vec<Block>, cancel: CancellationToken) -> Vec<Outcome> {
         let runs = blocks.into_iter().map(|block| self.run(block, cancel.clone()));
         deno_core::futures::future::join_all(runs).await
+    }
+
+    /// What the blocks that have ended so far have left for later ones. Blocks that are to run at the same time start
+    /// from the same bindings; where they declare the same name, the last to end counts.
+    pub fn bindings(&self) -> Bindings {
+        self.0.bindings().clone()
+    }
+
+    /// Takes up the bindings of an earlier process.
+    pub fn restore(&self, bindings: Bindings) {
+        *self.0.bindings() = bindings;
     }
 
     /// What files of `tools/` declare. They are read in the process, never by the kernel itself.
@@ -244,7 +262,7 @@ impl Shared {
         Err(BlockError {
             kind: BlockErrorKind::Exception,
             message: format!(
-                "SourceTooLarge: the block has {} bytes, the limit is {limit}. Split it, or read the data from a file.",
+                "the block has {} bytes, the limit is {limit}. Split it, or read the data from a file.",
                 source.len()
             ),
             code: Some("SOURCE_TOO_LARGE".into()),
@@ -297,6 +315,10 @@ impl Shared {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn bindings(&self) -> MutexGuard<'_, Bindings> {
+        self.bindings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn restarts(&self) -> MutexGuard<'_, Restarts> {
         self.restarts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -317,11 +339,18 @@ struct Ended {
     duration: Duration,
     cpu: Duration,
     peak_bytes: u64,
+    bindings: Vec<(String, Binding)>,
 }
 
 impl Ended {
     fn failed(error: BlockError) -> Self {
-        Self { outcome: failed(error), duration: Duration::ZERO, cpu: Duration::ZERO, peak_bytes: 0 }
+        Self {
+            outcome: failed(error),
+            duration: Duration::ZERO,
+            cpu: Duration::ZERO,
+            peak_bytes: 0,
+            bindings: Vec::new(),
+        }
     }
 
     fn from_report(report: RunReport, incarnation: &Incarnation) -> Self {
@@ -334,13 +363,14 @@ impl Ended {
             }),
             Err(error) => Err(error),
         };
-        let outcome = Outcome { result, stdout: report.stdout, truncated: report.truncated };
-        Self { outcome, duration: Duration::ZERO, cpu: report.cpu, peak_bytes: report.peak_bytes }
+        let bindings = if result.is_ok() { report.bindings } else { Vec::new() };
+        let outcome = Outcome { result, stdout: report.stdout, truncated: report.truncated, rebinding: None };
+        Self { outcome, duration: Duration::ZERO, cpu: report.cpu, peak_bytes: report.peak_bytes, bindings }
     }
 }
 
 fn failed(error: BlockError) -> Outcome {
-    Outcome { result: Err(error), stdout: Vec::new(), truncated: false }
+    Outcome { result: Err(error), stdout: Vec::new(), truncated: false, rebinding: None }
 }
 
 fn stopped(reason: StopReason, limits: &Limits) -> BlockError {
@@ -359,7 +389,7 @@ fn overdue_error(overdue: Overdue, limits: &Limits) -> BlockError {
 fn crashed(why: &str) -> BlockError {
     BlockError {
         kind: BlockErrorKind::Exception,
-        message: format!("CapsuleCrashed: {why}. Nothing else is lost; run the block again if that is safe."),
+        message: format!("{why}. Nothing else is lost; run the block again if that is safe."),
         code: Some("CAPSULE_CRASHED".into()),
     }
 }

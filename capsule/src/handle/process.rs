@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    ffi::OsString,
     io::{self, Read},
     os::{
         fd::OwnedFd,
@@ -51,8 +52,7 @@ pub async fn spawn(launch: &Launch) -> io::Result<(Process, UnixStream, oneshot:
         // A Ctrl-C at the terminal is for the kernel, which ends the blocks in its own way.
         .process_group(0)
         .env_clear()
-        // A block's dates are in the user's time zone.
-        .envs(std::env::var_os("TZ").map(|zone| ("TZ", zone)))
+        .envs(time_zone().map(|zone| ("TZ", zone)))
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
@@ -70,6 +70,16 @@ pub async fn spawn(launch: &Launch) -> io::Result<(Process, UnixStream, oneshot:
     })?;
     let process = start.await.unwrap_or_else(|_| Err(io::Error::other("the thread that starts it is gone")))?;
     Ok((process, ours, end))
+}
+
+/// A block's dates are in the user's time zone, which the child cannot look up for itself.
+fn time_zone() -> Option<OsString> {
+    const DATABASE: &str = "zoneinfo/";
+    std::env::var_os("TZ").or_else(|| {
+        let file = std::fs::read_link("/etc/localtime").ok()?.into_os_string().into_string().ok()?;
+        let (_, zone) = file.split_once(DATABASE)?;
+        Some(zone.into())
+    })
 }
 
 impl Process {

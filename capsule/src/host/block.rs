@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::{runtime::Runtime, sync::mpsc};
 
 use super::{
+    carry::{self, Carried},
     clocks::Pause,
     control::{Event, RunControl, Settled},
     isolate::Isolate,
@@ -20,9 +21,10 @@ use super::{
 };
 use crate::{
     Datum, Namespace, ToolError,
+    bindings::Binding,
     source::{self, SOURCE_NAME, SourceError},
     stop::StopReason,
-    wire::{CallId, RunRequest},
+    wire::{CallId, RunRequest, ToKernel},
 };
 
 /// Stack that the engine may have used before a source is parsed on the same thread.
@@ -38,35 +40,93 @@ pub fn run(
 ) {
     let cpu_before = thread_cpu();
     isolate.let_to(control);
-    let settled = start(isolate, request, control.host().limits.max_output_bytes)
-        .and_then(|()| drive(executor, isolate, control, events));
+    let settled =
+        start(executor, isolate, control, request, events).and_then(|()| drive(executor, isolate, control, events));
     control.set_cpu(thread_cpu().saturating_sub(cpu_before));
     if !control.terminated() {
         isolate.sample_heap();
     }
-    control.report(settled.unwrap_or_else(|settled| settled));
+    let carried = isolate.op_state().borrow_mut().try_take::<RunState>().map(|run| run.carried).unwrap_or_default();
+    control.report(settled.unwrap_or_else(|settled| settled), carried.into_kept());
 }
 
-/// Erases types, brings the tools into scope and calls the block. Fails with what the block settles to.
-fn start(isolate: &mut Isolate, request: &RunRequest, value_room: usize) -> Result<(), Settled> {
-    let erased = source::erase(&request.source, ISOLATE_STACK_BYTES - STACK_IN_USE_BYTES)
+/// Erases types, brings the tools and the names of earlier blocks into scope, and calls the block. Fails with what the
+/// block settles to.
+fn start(
+    executor: &Runtime,
+    isolate: &mut Isolate,
+    control: &Arc<RunControl>,
+    request: &RunRequest,
+    events: &mut mpsc::UnboundedReceiver<Event>,
+) -> Result<(), Settled> {
+    let mut erased = source::erase(&request.source, ISOLATE_STACK_BYTES - STACK_IN_USE_BYTES)
         .map_err(|error| source_error(&error, &request.namespaces))?;
     let hint = scope_hint(&request.namespaces);
-    isolate.set_block(erased.source_map, hint.clone());
+    isolate.set_block(std::mem::take(&mut erased.source_map), hint.clone());
     isolate.set_files(&request.files);
+    let given = if request.has_bindings && !erased.names.free.is_empty() {
+        let names = std::mem::take(&mut erased.names.free);
+        executor.block_on(ask_for(control, names, events)).ok_or(Settled::Value(None))?
+    } else {
+        Vec::new()
+    };
+    prepare(isolate, &request.namespaces, &hint, control.host().limits.max_output_bytes)?;
+    let carried = Carried::new(&mut erased, given, &request.namespaces);
+    if !carried.is_empty() {
+        if let Some(run) = isolate.op_state().borrow_mut().try_borrow_mut::<RunState>() {
+            run.carried = carried;
+        }
+        carry::bring(isolate).map_err(|message| Settled::Error { message, code: None })?;
+    }
     let block = isolate.runtime.execute_script(SOURCE_NAME, erased.code).map_err(|error| engine_error(&error))?;
-    let namespaces = namespaces_json(&request.namespaces);
+    let run = isolate.front.run.clone();
     deno_core::scope!(scope, &mut isolate.runtime);
     let block = v8::Local::new(scope, block);
-    let room = v8::Number::new(scope, value_room as f64);
-    let called = v8::String::new(scope, &namespaces)
-        .zip(v8::String::new(scope, &hint))
-        .and_then(|(namespaces, hint)| {
-            call(scope, &isolate.front.prepare, &[namespaces.into(), hint.into(), room.into()])
-        })
-        .and_then(|()| call(scope, &isolate.front.run, &[block]));
     // The front catches what a block throws: only a termination gets here.
-    called.ok_or(Settled::Value(None))
+    call(scope, &run, &[block]).ok_or(Settled::Value(None))
+}
+
+fn prepare(isolate: &mut Isolate, namespaces: &[Namespace], hint: &str, value_room: usize) -> Result<(), Settled> {
+    let prepare = isolate.front.prepare.clone();
+    let namespaces = namespaces_json(namespaces);
+    deno_core::scope!(scope, &mut isolate.runtime);
+    let room = v8::Number::new(scope, value_room as f64);
+    v8::String::new(scope, &namespaces)
+        .zip(v8::String::new(scope, hint))
+        .and_then(|(namespaces, hint)| call(scope, &prepare, &[namespaces.into(), hint.into(), room.into()]))
+        .ok_or(Settled::Value(None))
+}
+
+/// Asks the kernel for what earlier blocks have left under these names. `None` if the block is ended meanwhile.
+async fn ask_for(
+    control: &RunControl,
+    names: Vec<String>,
+    events: &mut mpsc::UnboundedReceiver<Event>,
+) -> Option<Vec<(String, Arc<Binding>)>> {
+    control.host().send(&ToKernel::Need { run: control.run, names });
+    let mut aborted = false;
+    let bindings = std::future::poll_fn(|cx| {
+        control.waker.register(cx.waker());
+        if control.terminated() {
+            return Poll::Ready(None);
+        }
+        loop {
+            match events.poll_recv(cx) {
+                Poll::Ready(Some(Event::Bindings(bindings))) => return Poll::Ready(Some(bindings)),
+                Poll::Ready(Some(Event::Abort)) => aborted = true,
+                // No call has been made yet.
+                Poll::Ready(Some(Event::ToolResult { .. })) => {}
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await;
+    if aborted {
+        // Its signal would abort before the block could listen to it.
+        return None;
+    }
+    bindings
 }
 
 /// Polls the isolate's event loop until the block has settled or is stopped.
@@ -133,6 +193,8 @@ fn take_event(isolate: &mut Isolate, event: Event) {
             deno_core::scope!(scope, &mut isolate.runtime);
             let _ = call(scope, &abort, &[]);
         }
+        // Taken before the block began.
+        Event::Bindings(_) => {}
         Event::ToolResult { call: id, result } => {
             if let Some(run) = isolate.op_state().borrow_mut().try_borrow_mut::<RunState>() {
                 run.in_flight = run.in_flight.saturating_sub(1);
@@ -166,7 +228,7 @@ fn error_datum(error: &ToolError) -> Datum {
 }
 
 /// Calls a function of the front; `None` if it threw or was terminated.
-fn call<'s>(
+pub(super) fn call<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     function: &v8::Global<v8::Function>,
     args: &[v8::Local<'s, v8::Value>],

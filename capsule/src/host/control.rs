@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     BlockError, BlockErrorKind, Datum, ToolError,
+    bindings::Binding,
     stop::StopReason,
     wire::{CallId, RunId, RunReport, ToKernel},
 };
@@ -26,6 +27,7 @@ use crate::{
 /// What the kernel has for a running block.
 pub enum Event {
     ToolResult { call: CallId, result: Result<Datum, ToolError> },
+    Bindings(Vec<(String, Arc<Binding>)>),
     Abort,
 }
 
@@ -192,7 +194,9 @@ impl RunControl {
     }
 
     /// Reports the run to the kernel, once; later calls do nothing. A reason to stop outweighs what the block settled.
-    pub fn report(&self, settled: Settled) {
+    ///
+    /// What the block has declared lives on only if it ended well.
+    pub fn report(&self, settled: Settled, bindings: Vec<(String, Binding)>) {
         if self.reported.swap(true, Relaxed) {
             return;
         }
@@ -212,6 +216,7 @@ impl RunControl {
         drop(output);
         self.host.send(&ToKernel::Done(RunReport {
             run: self.run,
+            bindings: if error.is_none() { bindings } else { Vec::new() },
             result: error.map_or(Ok(finished.value), Err),
             stdout: finished.lines,
             truncated: finished.truncated,

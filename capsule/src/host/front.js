@@ -6,6 +6,8 @@
   "use strict";
 
   const { core, primordials } = globalThis.__bootstrap;
+  const carriage = globalThis.__carry;
+  delete globalThis.__carry;
   const {
     op_axon_call,
     op_axon_cancel,
@@ -18,6 +20,7 @@
   } = core.ops;
   const {
     ArrayIsArray,
+    ArrayPrototypeFilter,
     ArrayPrototypeIncludes,
     ArrayPrototypeJoin,
     ArrayPrototypePush,
@@ -38,10 +41,12 @@
     Proxy,
     RangeError,
     ReferenceError,
+    ReflectConstruct,
     ReflectGetOwnPropertyDescriptor,
     ReflectGetPrototypeOf,
     ReflectOwnKeys,
     RegExpPrototypeExec,
+    RegExpPrototypeSymbolReplace,
     SafeMap,
     SafeRegExp,
     SafeSet,
@@ -122,13 +127,25 @@
   });
 
   function inspect(values) {
-    return core.loadExtScript(CONSOLE).inspectArgs(values, { __proto__: null, colors: false });
+    return withoutOwnFrames(core.loadExtScript(CONSOLE).inspectArgs(values, { __proto__: null, colors: false }));
   }
+
+  const OWN_FRAME = new SafeRegExp("\\n +at [^\\n]*ext:[a-z_]+/[^\\n]*", "g");
+
+  // Stacks end where the block's own code does.
+  function withoutOwnFrames(text) {
+    return StringPrototypeIncludes(text, "ext:") ? RegExpPrototypeSymbolReplace(OWN_FRAME, text, "") : text;
+  }
+
+  const TRACE_LEVEL = 4;
 
   defineLazy("console", () => {
     const { Console, setNoColorFns } = core.loadExtScript(CONSOLE);
     setNoColorFns(() => true, () => true);
-    return new Console((text) => op_axon_print(text));
+    return new Console((text, level) => {
+      // A trace and the line break after it come one by one; each is a print of its own here.
+      if (level !== TRACE_LEVEL || text !== "\n") op_axon_print(withoutOwnFrames(text));
+    });
   });
 
   // ---------------------------------------------------------------- crypto
@@ -349,23 +366,39 @@
   const MAX_JSON_DEPTH = 64;
   const NOT_JSON = { __proto__: null };
 
-  function toJson(value, ancestors, budget) {
+  // Text over the room is counted so far, not kept.
+  const MAX_COUNTED = 4 * 1024 * 1024;
+
+  // JSON text, up to the room for it, and how long all of it is.
+  class Json {
+    text = "";
+    length = 0;
+
+    add(text) {
+      this.length += text.length;
+      if (this.text.length <= room) this.text += text;
+    }
+
+    get isFull() {
+      return this.length > room + MAX_COUNTED;
+    }
+  }
+
+  function toJson(value, ancestors, json) {
     switch (typeof value) {
       case "string":
-        return stringToJson(value, budget);
+        return stringToJson(value, json);
       case "boolean":
-        budget.left -= 5;
-        return String(value);
+        return json.add(String(value));
       case "number":
         if (!NumberIsFinite(value)) throw NOT_JSON;
-        budget.left -= 2;
-        return value === 0 ? "0" : String(value);
+        return json.add(value === 0 ? "0" : String(value));
       case "object":
         break;
       default:
         throw NOT_JSON;
     }
-    if (value === null) return "null";
+    if (value === null) return json.add("null");
     // A Proxy would run the block's code while it is read.
     if (core.isProxy(value) || SetPrototypeHas(ancestors, value) || ancestors.size >= MAX_JSON_DEPTH) throw NOT_JSON;
     const isArray = ArrayIsArray(value);
@@ -374,17 +407,15 @@
       throw NOT_JSON;
     }
     SetPrototypeAdd(ancestors, value);
-    const json = isArray ? arrayToJson(value, ancestors, budget) : objectToJson(value, ancestors, budget);
+    if (isArray) arrayToJson(value, ancestors, json);
+    else objectToJson(value, ancestors, json);
     SetPrototypeDelete(ancestors, value);
-    return json;
   }
 
-  function stringToJson(text, budget) {
-    // Past its room a value is cut anyhow: what follows need not be read. Lone surrogates have no JSON that all accept.
-    const read = text.length > budget.left ? StringPrototypeSlice(text, 0, budget.left + 1) : text;
-    const json = JSONStringify(StringPrototypeToWellFormed(read));
-    budget.left -= json.length;
-    return json;
+  function stringToJson(text, json) {
+    // Past what is counted nothing need be read. Lone surrogates have no JSON that all accept.
+    const read = text.length > room + MAX_COUNTED ? StringPrototypeSlice(text, 0, room + MAX_COUNTED + 1) : text;
+    json.add(JSONStringify(StringPrototypeToWellFormed(read)));
   }
 
   // Only data that can be read without running any of the block's code.
@@ -397,27 +428,33 @@
   // Longer arrays are not looked through for properties beside their elements.
   const MAX_LISTED_LENGTH = 10_000;
 
-  function arrayToJson(array, ancestors, budget) {
+  function arrayToJson(array, ancestors, json) {
     if (array.length <= MAX_LISTED_LENGTH && ReflectOwnKeys(array).length !== array.length + 1) throw NOT_JSON;
-    const parts = [];
-    for (let i = 0; i < array.length && budget.left >= 0; i++) {
+    json.add("[");
+    for (let i = 0; i < array.length && !json.isFull; i++) {
+      if (i > 0) json.add(",");
       const { value } = dataProperty(array, i);
-      ArrayPrototypePush(parts, toJson(value === undefined ? null : value, ancestors, budget));
+      toJson(value === undefined ? null : value, ancestors, json);
     }
-    return `[${ArrayPrototypeJoin(parts, ",")}]`;
+    json.add("]");
   }
 
-  function objectToJson(object, ancestors, budget) {
+  function objectToJson(object, ancestors, json) {
     const keys = ReflectOwnKeys(object);
-    const parts = [];
-    for (let i = 0; i < keys.length && budget.left >= 0; i++) {
+    let separator = "";
+    json.add("{");
+    for (let i = 0; i < keys.length && !json.isFull; i++) {
       const key = keys[i];
       if (typeof key !== "string") throw NOT_JSON;
       const { value, enumerable } = dataProperty(object, key);
       if (!enumerable || value === undefined) continue;
-      ArrayPrototypePush(parts, `${stringToJson(key, budget)}:${toJson(value, ancestors, budget)}`);
+      json.add(separator);
+      separator = ",";
+      stringToJson(key, json);
+      json.add(":");
+      toJson(value, ancestors, json);
     }
-    return `{${ArrayPrototypeJoin(parts, ",")}}`;
+    json.add("}");
   }
 
   const VALUE_NONE = 0;
@@ -426,21 +463,28 @@
   const VALUE_BEGINNING = 3;
 
   function settleValue(value) {
-    if (value === undefined) return op_axon_settle_value(VALUE_NONE, "");
-    const budget = { __proto__: null, left: room };
+    if (value === undefined) return op_axon_settle_value(VALUE_NONE, "", 0, true);
+    if (typeof value === "string" && value.length > room) {
+      const beginning = StringPrototypeToWellFormed(StringPrototypeSlice(value, 0, room + 1));
+      return op_axon_settle_value(VALUE_BEGINNING, beginning, value.length, true);
+    }
     try {
-      const json = toJson(value, new SafeSet(), budget);
-      return op_axon_settle_value(budget.left < 0 ? VALUE_BEGINNING : VALUE_JSON, json);
+      const json = new Json();
+      toJson(value, new SafeSet(), json);
+      const kind = json.length > room ? VALUE_BEGINNING : VALUE_JSON;
+      return op_axon_settle_value(kind, json.text, json.length, !json.isFull);
     } catch (reason) {
       if (reason !== NOT_JSON) throw reason;
     }
-    op_axon_settle_value(VALUE_TEXT, inspect([value]));
+    op_axon_settle_value(VALUE_TEXT, inspect([value]), 0, true);
   }
 
   // ---------------------------------------------------------------- errors
 
   const MAX_FRAMES = 6;
   const MAX_CAUSES = 5;
+  // Positions there are not the model's.
+  const EARLIER = new SafeRegExp("earlier-block:\\d+:\\d+");
   const UNKNOWN_NAME = new SafeRegExp("^(\\S+) is not defined$");
 
   function frames(error) {
@@ -451,7 +495,7 @@
     for (let i = 1; i < lines.length && kept.length < MAX_FRAMES; i++) {
       const line = StringPrototypeTrim(lines[i]);
       if (StringPrototypeStartsWith(line, "at ") && StringPrototypeIncludes(line, "block:")) {
-        ArrayPrototypePush(kept, `\n    ${line}`);
+        ArrayPrototypePush(kept, `\n    ${RegExpPrototypeSymbolReplace(EARLIER, line, "an earlier block")}`);
       }
     }
     return ArrayPrototypeJoin(kept, "");
@@ -467,8 +511,12 @@
     if (!isError(error)) return `Uncaught ${inspect([error])}`;
     const name = String(error.name);
     const message = String(error.message);
+    const unknown = unknownName(error, message);
+    const why = unknown === null ? undefined : carriage.whyForgotten(unknown);
     let text = message === "" ? name : `${name}: ${message}`;
-    text += frames(error) + hint(error, message);
+    if (why !== undefined) text += ` ${why}`;
+    text += frames(error);
+    if (unknown !== null && why === undefined) text += hint(unknown);
     if (depth >= MAX_CAUSES) return text;
     if (ArrayIsArray(error.errors)) {
       for (let i = 0; i < error.errors.length && i < MAX_CAUSES; i++) {
@@ -479,14 +527,23 @@
     return text;
   }
 
-  function hint(error, message) {
+  // The name that an error says is not defined, or null.
+  function unknownName(error, message) {
     const match = core.isNativeError(error) && error.name === "ReferenceError"
       ? RegExpPrototypeExec(UNKNOWN_NAME, message)
       : null;
-    if (match === null) return "";
-    const name = match[1];
+    return match === null ? null : match[1];
+  }
+
+  // Names that nobody means when they write another one.
+  const NEVER_MEANT = ["undefined", "NaN", "Infinity", "eval", "escape", "unescape"];
+
+  function hint(name) {
     if (name === "require") return `\nModules cannot be loaded here. ${scopeHint}`;
-    const candidates = ObjectGetOwnPropertyNames(globalThis);
+    const candidates = ArrayPrototypeFilter(
+      ObjectGetOwnPropertyNames(globalThis),
+      (candidate) => !ArrayPrototypeIncludes(NEVER_MEANT, candidate),
+    );
     const near = nearest(name, candidates);
     return (near === null ? "\n" : `\nDid you mean ${near}? `) + scopeHint;
   }
@@ -533,8 +590,9 @@
   // Called by the host with the block as a function.
   async function run(block) {
     try {
-      const value = await block();
+      const value = await block(carriage.expose);
       await pendingCallsEnd();
+      carriage.capture();
       settleValue(value);
     } catch (error) {
       settleError("", error);
@@ -545,12 +603,33 @@
 
   const REMOVED = ["Deno", "__bootstrap", "WebAssembly", "SharedArrayBuffer"];
 
+  // The engine takes memory for resizable buffers past the allocator that counts.
+  function withoutResizing(Original) {
+    function ArrayBuffer(length, options) {
+      if (new.target === undefined) throw new TypeError("Constructor ArrayBuffer requires 'new'");
+      if (options?.maxByteLength !== undefined) {
+        throw new RangeError("resizable array buffers are not supported here: make a new one and copy");
+      }
+      return ReflectConstruct(Original, [length], new.target === ArrayBuffer ? Original : new.target);
+    }
+    const keys = ReflectOwnKeys(Original);
+    for (let i = 0; i < keys.length; i++) {
+      ObjectDefineProperty(ArrayBuffer, keys[i], {
+        __proto__: null,
+        ...ReflectGetOwnPropertyDescriptor(Original, keys[i]),
+      });
+    }
+    ObjectDefineProperty(Original.prototype, "constructor", { __proto__: null, value: ArrayBuffer });
+    return ArrayBuffer;
+  }
+
   // Called by the host before the isolate is given to a block. Not earlier: the engine adds some of these names when it
   // starts from a snapshot.
   function seal() {
     delete globalThis.Atomics.wait;
     delete globalThis.Atomics.waitAsync;
     for (let i = 0; i < REMOVED.length; i++) delete globalThis[REMOVED[i]];
+    define("ArrayBuffer", withoutResizing(globalThis.ArrayBuffer));
   }
 
   // Called by the host before it takes a snapshot: what is loaded now is in it, and costs an isolate nothing.
@@ -561,5 +640,6 @@
     for (let i = 0; i < specifiers.length; i++) core.loadExtScript(specifiers[i]);
   }
 
-  return { __proto__: null, prepare, run, deliver, abort, seal, preload };
+  const { carry, carried } = carriage;
+  return { __proto__: null, prepare, carry, carried, run, deliver, abort, seal, preload };
 })();

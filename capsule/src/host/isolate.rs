@@ -15,17 +15,19 @@ use deno_error::JsErrorBox;
 use deno_web::{BlobStore, InMemoryBroadcastChannel};
 
 use super::{
+    carry::Carried,
     control::{RunControl, Settled},
     files::Files,
     memory::{self, Budget},
-    oom, ops,
+    oom, ops, sources,
 };
 use crate::{ToolFile, source::SOURCE_NAME, stop::StopReason};
 
 /// What the heap may grow beyond its limit while a block that is out of memory is being stopped.
 const UNWIND_HEADROOM_BYTES: usize = 16 << 20;
 
-const FRONT: &str = include_str!("front.js");
+/// The front takes what the first script gives.
+const FRONT: &str = concat!("globalThis.__carry = ", include_str!("carry.js"), include_str!("front.js"));
 const FRONT_NAME: &str = "ext:axon_capsule/front.js";
 
 /// The global that carries the front's functions through a snapshot.
@@ -49,6 +51,8 @@ pub struct Isolate {
 pub struct Front {
     pub prepare: v8::Global<v8::Function>,
     pub run: v8::Global<v8::Function>,
+    pub carry: v8::Global<v8::Function>,
+    pub carried: v8::Global<v8::Function>,
     pub deliver: v8::Global<v8::Function>,
     pub abort: v8::Global<v8::Function>,
 }
@@ -80,7 +84,7 @@ impl Isolate {
             .array_buffer_allocator(memory::allocator(&budget).make_shared());
         let mut runtime = JsRuntime::try_new(RuntimeOptions {
             module_loader: Some(loader.clone()),
-            extensions: extensions(),
+            extensions: if snapshot.is_some() { extensions() } else { embedded_extensions() },
             create_params: Some(params),
             startup_snapshot: snapshot,
             ..RuntimeOptions::default()
@@ -101,7 +105,13 @@ impl Isolate {
     pub fn let_to(&mut self, control: &Arc<RunControl>) {
         // An isolate serves one run, so the cell is empty.
         let _ = self.tenant.set(Arc::clone(control));
-        let state = ops::RunState { control: Arc::clone(control), settled: None, calls: 0, in_flight: 0 };
+        let state = ops::RunState {
+            control: Arc::clone(control),
+            settled: None,
+            calls: 0,
+            in_flight: 0,
+            carried: Carried::default(),
+        };
         self.op_state().borrow_mut().put(state);
     }
 
@@ -141,6 +151,10 @@ fn out_of_memory(tenant: &Tenant) -> memory::OnExhausted {
     })
 }
 
+fn embedded_extensions() -> Vec<Extension> {
+    extensions().into_iter().map(sources::embed).collect()
+}
+
 fn extensions() -> Vec<Extension> {
     let blobs = Arc::<BlobStore>::default();
     vec![
@@ -156,7 +170,7 @@ fn extensions() -> Vec<Extension> {
 pub fn snapshot() -> Result<&'static [u8], IsolateError> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let _entered = executor.enter();
-    let options = RuntimeOptions { extensions: extensions(), ..RuntimeOptions::default() };
+    let options = RuntimeOptions { extensions: embedded_extensions(), ..RuntimeOptions::default() };
     let mut runtime = JsRuntimeForSnapshot::try_new(options)?;
     let table = runtime.execute_script(FRONT_NAME, FRONT)?;
     {
@@ -184,6 +198,8 @@ impl Front {
         Ok(Self {
             prepare: global("prepare")?,
             run: global("run")?,
+            carry: global("carry")?,
+            carried: global("carried")?,
             deliver: global("deliver")?,
             abort: global("abort")?,
         })

@@ -3,7 +3,9 @@
 //! Threads: the main thread reads what the kernel sends; one thread watches the clocks; every isolate has its own.
 
 mod block;
+mod carry;
 mod clocks;
+mod confine;
 mod control;
 mod files;
 mod isolate;
@@ -12,13 +14,14 @@ mod oom;
 mod ops;
 mod output;
 mod pool;
+mod sources;
 mod values;
 mod watchdog;
 
 use std::{
     collections::HashMap,
     io::{self, Write},
-    os::unix::net::UnixStream,
+    os::{fd::AsRawFd, unix::net::UnixStream},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -27,17 +30,13 @@ use std::{
 };
 
 use control::{Event, RunControl};
-use deno_core::JsRuntime;
-use rustix::process::Signal;
+use deno_core::{JsRuntime, v8};
 use tokio::sync::mpsc;
 
 use crate::{
-    Limits, source,
+    ENGINE, Limits, source,
     wire::{RunId, RunRequest, ToHost, ToKernel, frame},
 };
-
-/// The name of the engine that this build has.
-const BACKEND: &str = if cfg!(feature = "v8") { "v8" } else { "quickjs" };
 
 /// The child's own descriptor of the channel starts here, above the standard ones.
 const FIRST_FREE_FD: i32 = 3;
@@ -99,9 +98,11 @@ pub fn serve() -> ! {
 
 fn serve_channel() -> io::Result<()> {
     let mut channel = take_channel()?;
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let sandbox = confine::confine(channel.as_raw_fd());
     set_engine_flags();
     oom::install_fatal_error_handler();
+    // The engine would read it from a file.
+    v8::V8::set_entropy_source(|buffer: &mut [u8]| getrandom::fill(buffer).is_ok());
     JsRuntime::init_platform(None);
     let Some(ToHost::Limits(limits)) = next_message(&mut channel)? else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel did not begin with the limits"));
@@ -118,7 +119,7 @@ fn serve_channel() -> io::Result<()> {
     });
     let watched = Arc::clone(&host);
     thread::Builder::new().name("watchdog".into()).spawn(move || watched.watchdog.run(&watched))?;
-    host.send(&ToKernel::Ready { backend: BACKEND.to_owned() });
+    host.send(&ToKernel::Ready { backend: ENGINE.to_owned(), sandbox });
     host.pool.refill(&host);
     loop {
         match next_message(&mut channel)? {
@@ -161,6 +162,11 @@ impl Host {
                 if let Some(ticket) = self.runs().get(&run) {
                     // A run that has just ended takes no more results.
                     let _ = ticket.events.send(Event::ToolResult { call, result });
+                }
+            }
+            ToHost::Bindings { run, bindings } => {
+                if let Some(ticket) = self.runs().get(&run) {
+                    let _ = ticket.events.send(Event::Bindings(bindings));
                 }
             }
             ToHost::Describe { id, files } => {

@@ -46,7 +46,7 @@ pub fn install_fatal_error_handler() {
 fn abandon_run() {
     let Some(control) = CURRENT.take() else { return };
     control.abandon(StopReason::OutOfMemory);
-    control.report(Settled::Value(None));
+    control.report(Settled::Value(None), Vec::new());
     control.host().retire("the engine found no memory for an isolate");
     loop {
         thread::sleep(Duration::from_secs(3600));

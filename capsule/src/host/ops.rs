@@ -11,11 +11,13 @@ use deno_error::JsErrorBox;
 use sha2::Digest;
 
 use super::{
+    carry::Carried,
     control::{RunControl, Settled},
-    output::Value,
+    output::{Value, Whole},
     values::{Reader, Unpassable},
 };
 use crate::{
+    bindings::Reason,
     stop::StopReason,
     wire::{CallId, ToKernel},
 };
@@ -27,6 +29,7 @@ pub struct RunState {
     /// Made so far; the number of the last one.
     pub calls: CallId,
     pub in_flight: usize,
+    pub carried: Carried,
 }
 
 deno_core::extension!(
@@ -36,6 +39,10 @@ deno_core::extension!(
         op_axon_call,
         op_axon_cancel,
         op_axon_digest,
+        op_axon_forget,
+        op_axon_given,
+        op_axon_keep_source,
+        op_axon_keep_value,
         op_axon_nearest,
         op_axon_print,
         op_axon_random,
@@ -86,12 +93,22 @@ fn op_axon_print(state: &OpState, #[string] text: &str) {
 }
 
 #[op2(fast)]
-fn op_axon_settle_value(state: &mut OpState, #[smi] kind: u32, #[string] text: String) {
+fn op_axon_settle_value(
+    state: &mut OpState,
+    #[smi] kind: u32,
+    #[string] text: String,
+    #[number] whole: u64,
+    exactly: bool,
+) {
     if let Some(run) = state.try_borrow_mut::<RunState>() {
         let value = match kind {
             1 => Some(Value::Json(text)),
             2 => Some(Value::Text(text)),
-            3 => Some(Value::Beginning(text)),
+            3 => {
+                let whole = usize::try_from(whole).unwrap_or(usize::MAX);
+                let whole = if exactly { Whole::Exactly(whole) } else { Whole::MoreThan(whole) };
+                Some(Value::Beginning { text, whole })
+            }
             _ => None,
         };
         // An error that came first (an unhandled rejection) is not undone by a value.
@@ -148,6 +165,35 @@ fn op_axon_call<'s>(
 fn op_axon_cancel(state: &OpState, #[number] call: u64) {
     if let Some(run) = state.try_borrow::<RunState>() {
         run.control.host().send(&ToKernel::CancelCall { run: run.control.run, call });
+    }
+}
+
+/// The serialised value of a name that earlier blocks have declared.
+#[op2]
+fn op_axon_given(state: &OpState, #[string] name: &str) -> Option<Uint8Array> {
+    state.try_borrow::<RunState>().and_then(|run| run.carried.value(name)).map(Uint8Array::from)
+}
+
+#[op2(fast)]
+fn op_axon_keep_value(state: &mut OpState, #[string] name: String, #[buffer] bytes: &[u8]) {
+    if let Some(run) = state.try_borrow_mut::<RunState>() {
+        run.carried.keep_value(name, bytes);
+    }
+}
+
+#[op2(fast)]
+fn op_axon_keep_source(state: &mut OpState, #[string] name: String, #[string] code: String) {
+    if let Some(run) = state.try_borrow_mut::<RunState>() {
+        run.carried.keep_source(name, code);
+    }
+}
+
+/// Remembers why a name is not kept: for what it is, or for its size if there is one.
+#[op2(fast)]
+fn op_axon_forget(state: &mut OpState, #[string] name: String, #[string] what: String, #[number] bytes: u64) {
+    if let Some(run) = state.try_borrow_mut::<RunState>() {
+        let reason = if bytes > 0 { Reason::TooLarge(bytes) } else { Reason::NoCopy(what) };
+        run.carried.forget(name, reason);
     }
 }
 

@@ -5,13 +5,24 @@ use std::mem;
 /// Part of the output limit that a value may always claim, as a fraction.
 const VALUE_SHARE: usize = 4;
 
+/// Part of the output limit that one line may take, as a fraction: what comes after a long line is seen too.
+const LINE_SHARE: usize = 2;
+
 /// Lines up to a limit; what does not fit is counted.
 #[derive(Debug)]
 pub struct Output {
     limit: usize,
-    lines: Vec<String>,
+    lines: Vec<Line>,
+    /// With a line break for each line.
     bytes: usize,
     left_out_lines: usize,
+    left_out_bytes: usize,
+}
+
+/// A line, or the beginning of one.
+#[derive(Debug)]
+struct Line {
+    text: String,
     left_out_bytes: usize,
 }
 
@@ -32,25 +43,20 @@ impl Output {
     /// Adds printed text, a line for each line break in it.
     pub fn print(&mut self, text: &str) {
         for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
-            let room = self.limit - self.bytes;
-            if self.left_out_bytes == 0 && line.len() < room {
-                self.bytes += line.len() + 1;
-                self.lines.push(line.to_owned());
+            let room = self.limit.saturating_sub(self.bytes + 1).min(self.limit / LINE_SHARE);
+            let kept = &line[..line.floor_char_boundary(room)];
+            if self.left_out_lines > 0 || self.bytes >= self.limit || (kept.is_empty() && !line.is_empty()) {
+                self.leave_out(line.len());
                 continue;
             }
-            let kept = if self.left_out_bytes == 0 { &line[..line.floor_char_boundary(room)] } else { "" };
-            if !kept.is_empty() {
-                self.bytes += kept.len();
-                self.lines.push(kept.to_owned());
-            }
-            self.left_out_lines += 1;
-            self.left_out_bytes += line.len() + 1 - kept.len();
+            self.bytes += kept.len() + 1;
+            self.lines.push(Line { text: kept.to_owned(), left_out_bytes: line.len() - kept.len() });
         }
     }
 
     /// Bytes that a value may take: what the lines left, and a share in any case.
     pub fn value_room(&self) -> usize {
-        (self.limit - self.bytes).max(self.limit / VALUE_SHARE)
+        self.limit.saturating_sub(self.bytes).max(self.limit / VALUE_SHARE)
     }
 
     /// Ends the output. A value larger than [`value_room`](Self::value_room) is kept as the beginning of its text.
@@ -58,23 +64,46 @@ impl Output {
         let room = self.value_room();
         let (value, value_cut) = value.map(|value| value.within(room)).unzip();
         let value_cut = value_cut.unwrap_or(false);
-        let lines_limit = self.limit.saturating_sub(value.as_ref().map_or(0, String::len).min(room));
-        while self.bytes > lines_limit
-            && let Some(line) = self.lines.pop()
-        {
-            self.bytes -= (line.len() + 1).min(self.bytes);
-            self.left_out_lines += 1;
-            self.left_out_bytes += line.len() + 1;
+        self.shrink(self.limit.saturating_sub(value.as_ref().map_or(0, String::len).min(room)));
+        let mut lines_cut = self.left_out_lines > 0;
+        let mut lines = Vec::with_capacity(self.lines.len() + 1);
+        for Line { mut text, left_out_bytes } in mem::take(&mut self.lines) {
+            if left_out_bytes > 0 {
+                lines_cut = true;
+                text.push_str(&format!("… [line cut: {left_out_bytes} bytes left out]"));
+            }
+            lines.push(text);
         }
-        let lines_cut = self.left_out_lines > 0;
-        let mut lines = mem::take(&mut self.lines);
-        if lines_cut {
+        if self.left_out_lines > 0 {
             lines.push(format!(
                 "[output cut: {} bytes in {} lines left out; the limit is {} bytes]",
                 self.left_out_bytes, self.left_out_lines, self.limit
             ));
         }
         Finished { lines, value, truncated: lines_cut || value_cut }
+    }
+
+    /// Leaves out as much of the end as it takes to be within `limit`.
+    fn shrink(&mut self, limit: usize) {
+        while self.bytes > limit
+            && let Some(mut last) = self.lines.pop()
+        {
+            let kept = last.text.floor_char_boundary(last.text.len().saturating_sub(self.bytes - limit));
+            self.bytes -= last.text.len() + 1;
+            if kept == 0 {
+                self.leave_out(last.text.len() + last.left_out_bytes);
+                continue;
+            }
+            last.left_out_bytes += last.text.len() - kept;
+            last.text.truncate(kept);
+            self.bytes += kept + 1;
+            self.lines.push(last);
+        }
+    }
+
+    fn leave_out(&mut self, line_bytes: usize) {
+        self.left_out_lines += 1;
+        self.left_out_bytes += line_bytes + 1;
     }
 }
 
@@ -85,23 +114,41 @@ pub enum Value {
     Json(String),
     /// Is something else; this is what printing it gives.
     Text(String),
-    /// The beginning of a text, either kind, that was not read to its end because it is over the limit anyhow.
-    Beginning(String),
+    /// The beginning of a text, either kind, that is over the limit.
+    Beginning { text: String, whole: Whole },
+}
+
+/// How long a text is of which only the beginning was read, in characters as the engine counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    Exactly(usize),
+    MoreThan(usize),
 }
 
 impl Value {
     /// As JSON text, and whether it had to be cut.
     fn within(self, room: usize) -> (String, bool) {
-        let (text, at_least) = match self {
+        let (text, whole) = match self {
             Self::Json(json) if json.len() <= room => return (json, false),
             Self::Text(text) if text.len() <= room => return (json_string(&text), false),
-            Self::Json(text) | Self::Text(text) => (text, ""),
-            Self::Beginning(text) => (text, "more than "),
+            // A string is shown as it is, not as it is spelled.
+            Self::Json(json) if json.starts_with('"') => (serde_json::from_str(&json).unwrap_or(json), None),
+            Self::Json(text) | Self::Text(text) => (text, None),
+            Self::Beginning { text, whole } => (text, Some(whole)),
         };
         let kept = &text[..text.floor_char_boundary(room)];
-        let left_out = text.len() - kept.len();
-        (json_string(&format!("{kept}… [value cut: {at_least}{left_out} bytes left out]")), true)
+        let shown = characters(kept);
+        let left_out = match whole {
+            None => (characters(&text) - shown).to_string(),
+            Some(Whole::Exactly(all)) => all.saturating_sub(shown).to_string(),
+            Some(Whole::MoreThan(all)) => format!("more than {}", all.saturating_sub(shown)),
+        };
+        (json_string(&format!("{kept}… [value cut: {left_out} characters left out]")), true)
     }
+}
+
+fn characters(text: &str) -> usize {
+    text.encode_utf16().count()
 }
 
 fn json_string(text: &str) -> String {
@@ -134,12 +181,12 @@ mod tests {
         for _ in 0..1_000 {
             output.print("0123456789\n");
         }
-        assert!(output.lines.iter().map(String::len).sum::<usize>() <= 100);
+        assert!(output.lines.iter().map(|line| line.text.len()).sum::<usize>() <= 100);
         let finished = output.finish(None);
         assert!(finished.truncated);
         assert_eq!(
             finished.lines.last().map(String::as_str),
-            Some("[output cut: 10900 bytes in 991 lines left out; the limit is 100 bytes]")
+            Some("[output cut: 10901 bytes in 991 lines left out; the limit is 100 bytes]")
         );
     }
 
@@ -154,9 +201,48 @@ mod tests {
 
     #[test]
     fn a_large_value_becomes_the_beginning_of_its_text() {
-        let mut output = Output::new(10);
-        let finished = output.finish(Some(Value::Json(format!("\"{}\"", "é".repeat(50)))));
-        assert_eq!(finished.value.as_deref(), Some("\"\\\"éééé… [value cut: 93 bytes left out]\""));
+        for (value, expected) in [
+            (Value::Json(format!("\"{}\"", "é".repeat(50))), "\"ééééé… [value cut: 45 characters left out]\""),
+            (Value::Json(format!("[{}1]", "1,".repeat(50))), "\"[1,1,1,1,1… [value cut: 93 characters left out]\""),
+            (
+                Value::Beginning { text: "z".repeat(11), whole: Whole::Exactly(70_000) },
+                "\"zzzzzzzzzz… [value cut: 69990 characters left out]\"",
+            ),
+            (
+                Value::Beginning { text: "z".repeat(11), whole: Whole::MoreThan(70_000) },
+                "\"zzzzzzzzzz… [value cut: more than 69990 characters left out]\"",
+            ),
+        ] {
+            let finished = Output::new(10).finish(Some(value));
+            assert_eq!(finished.value.as_deref(), Some(expected));
+            assert!(finished.truncated);
+        }
+    }
+
+    #[test]
+    fn a_long_line_shows_its_beginning_and_leaves_room_for_those_after_it() {
+        let mut output = Output::new(100);
+        output.print(&"y".repeat(1_000));
+        output.print("short\n");
+        let finished = output.finish(Some(Value::Json("1".into())));
+        let long = format!("{}… [line cut: 950 bytes left out]", "y".repeat(50));
+        assert_eq!(finished.lines, [long.as_str(), "short"]);
         assert!(finished.truncated);
+    }
+
+    #[test]
+    fn every_byte_that_was_printed_is_shown_or_counted() {
+        for limit in [1, 2, 10, 64, 100] {
+            for length in 0..120 {
+                let mut output = Output::new(limit);
+                for _ in 0..3 {
+                    output.print(&"é".repeat(length));
+                }
+                output.shrink(limit / 2);
+                let shown: usize = output.lines.iter().map(|line| line.text.len() + line.left_out_bytes + 1).sum();
+                assert_eq!(shown + output.left_out_bytes, 3 * (2 * length + 1), "limit {limit}, length {length}");
+                assert!(output.bytes <= limit / 2 || output.lines.is_empty());
+            }
+        }
     }
 }

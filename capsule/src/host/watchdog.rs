@@ -55,7 +55,7 @@ impl Watchdog {
                     Verdict::LookAgain(at) => again = again.min(at),
                     Verdict::Over => self.forget(&run),
                     Verdict::GiveUp => {
-                        run.report(Settled::Value(None));
+                        run.report(Settled::Value(None), Vec::new());
                         host.retire("an isolate does not stop");
                         self.forget(&run);
                     }

@@ -1,27 +1,28 @@
 //! TypeScript to JavaScript.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use deno_core::sourcemap::{SourceMap, SourceMapBuilder};
 use oxc::{
     allocator::{Allocator, TakeIn},
-    ast::{ast::*, builder::AstBuilder},
+    ast::{AstKind, ast::*, builder::AstBuilder},
     codegen::{Codegen, CodegenOptions, CommentOptions},
     diagnostics::Diagnostics,
     parser::{ParseOptions, Parser},
-    semantic::SemanticBuilder,
+    semantic::{Scoping, Semantic, SemanticBuilder},
     span::{GetSpan, SourceType, Span},
     transformer::{TransformOptions, Transformer, TypeScriptOptions},
 };
 
 use super::{
-    Erased, MAX_NESTING, SOURCE_NAME, SourceError, completion, fence,
+    Erased, MAX_NESTING, Names, SOURCE_NAME, Shape, SourceError, completion, excerpt, fence, names,
     nesting::{nesting, stack_bytes},
     position,
 };
 
-/// What stands before the code, on a line of its own so that columns are not moved.
-const PROLOGUE: &str = "(async () => {\"use strict\";\n";
 const EPILOGUE: &str = "\n})";
 
 /// Erases types and makes an async function of the source. Sources that need more stack than `stack_left` bytes are
@@ -93,15 +94,16 @@ fn erase_program(source: &str, reading: Reading) -> Result<Erased, SourceError> 
     drop_exports(source, &mut program, &ast)?;
     completion::return_last_expression(&mut program, &ast);
 
-    let semantic = SemanticBuilder::new().with_check_syntax_error(true).with_enum_eval(true).build(&program);
+    let semantic = SemanticBuilder::new()
+        .with_build_nodes(true)
+        .with_check_syntax_error(true)
+        .with_enum_eval(true)
+        .build(&program);
     check(source, &semantic.diagnostics)?;
-    let options = TransformOptions {
-        typescript: TypeScriptOptions { only_remove_type_imports: true, ..TypeScriptOptions::default() },
-        ..TransformOptions::default()
-    };
-    let transformed = Transformer::new(&allocator, Path::new(SOURCE_NAME), &options)
-        .build_with_scoping(semantic.semantic.into_scoping(), &mut program);
-    check(source, &transformed.diagnostics)?;
+    refuse_decorators(source, &semantic.semantic)?;
+    let names = names::read(&program, &semantic.semantic);
+    let namespaces = namespaces(source, &names);
+    transform(source, &allocator, semantic.semantic.into_scoping(), &mut program)?;
 
     let options = CodegenOptions {
         comments: CommentOptions::disabled(),
@@ -110,24 +112,75 @@ fn erase_program(source: &str, reading: Reading) -> Result<Erased, SourceError> 
     };
     let printed = Codegen::new().with_options(options).build(&program);
     let source_map = printed.map.map(|map| map.to_json_string()).unwrap_or_default();
-    Ok(Erased {
-        code: [PROLOGUE, printed.code.as_str(), EPILOGUE].concat(),
-        source_map: moved_map(&source_map, reading),
-    })
+    let code = [prologue(source, &names).as_str(), printed.code.as_str(), EPILOGUE].concat();
+    Ok(Erased { code, source_map: moved_map(&source_map, reading), names, namespaces })
 }
 
-/// The map for the code with its prologue, and for the source without what [`Reading`] put before it.
+/// What stands before the code, on a line of its own so that columns are not moved. The function hands out readers of
+/// its top-level names: their values are wanted when it has ended.
+fn prologue(source: &str, names: &Names) -> String {
+    if names.declared.is_empty() {
+        return "(async () => {\"use strict\";\n".to_owned();
+    }
+    // A name that the source does not have.
+    let mut expose = "$expose".to_owned();
+    while source.contains(&expose) {
+        expose.push('$');
+    }
+    let readers: Vec<String> =
+        names.declared.iter().map(|declared| format!("\"{0}\": () => {0}", declared.name)).collect();
+    format!("(async ({expose}) => {{\"use strict\"; {expose}({{ __proto__: null, {} }});\n", readers.join(", "))
+}
+
+/// The JavaScript of each namespace that a source declares.
+fn namespaces(source: &str, names: &Names) -> BTreeMap<String, String> {
+    let mut namespaces = BTreeMap::new();
+    for declared in &names.declared {
+        if let Shape::Namespace(_, span) = declared.shape
+            && let Ok(code) = erase_statements(&source[span.start as usize..span.end as usize])
+        {
+            namespaces.insert(declared.name.clone(), code);
+        }
+    }
+    namespaces
+}
+
+fn erase_statements(source: &str) -> Result<String, SourceError> {
+    let allocator = Allocator::default();
+    let parsed = Parser::new(&allocator, source, SourceType::ts().with_module(true)).parse();
+    check(source, &parsed.diagnostics)?;
+    let mut program = parsed.program;
+    let semantic = SemanticBuilder::new().with_enum_eval(true).build(&program);
+    transform(source, &allocator, semantic.semantic.into_scoping(), &mut program)?;
+    Ok(Codegen::new().build(&program).code)
+}
+
+fn transform<'a>(
+    source: &str,
+    allocator: &'a Allocator,
+    scoping: Scoping,
+    program: &mut Program<'a>,
+) -> Result<(), SourceError> {
+    let options = TransformOptions {
+        typescript: TypeScriptOptions { only_remove_type_imports: true, ..TypeScriptOptions::default() },
+        ..TransformOptions::default()
+    };
+    let transformed =
+        Transformer::new(allocator, Path::new(SOURCE_NAME), &options).build_with_scoping(scoping, program);
+    check(source, &transformed.diagnostics)
+}
+
+/// The map for the code with its prologue, which is one line, and for the source without what [`Reading`] put before it.
 fn moved_map(source_map: &str, reading: Reading) -> String {
-    let lines = PROLOGUE.matches('\n').count();
     if reading == Reading::Statements {
-        return source_map.replacen("\"mappings\":\"", &format!("\"mappings\":\"{}", ";".repeat(lines)), 1);
+        return source_map.replacen("\"mappings\":\"", "\"mappings\":\";", 1);
     }
     let Ok(map) = SourceMap::from_slice(source_map.as_bytes()) else { return source_map.to_owned() };
     let mut moved = SourceMapBuilder::new(None);
     let source = moved.add_source(SOURCE_NAME);
     for token in map.tokens() {
         let column = token.get_src_col().saturating_sub(u32::from(token.get_src_line() == 0));
-        let line = token.get_dst_line() + u32::try_from(lines).unwrap_or(0);
+        let line = token.get_dst_line() + 1;
         moved.add_raw(line, token.get_dst_col(), token.get_src_line(), column, Some(source), None, false);
     }
     let mut json = Vec::new();
@@ -141,9 +194,28 @@ fn moved_map(source_map: &str, reading: Reading) -> String {
 fn check(source: &str, diagnostics: &Diagnostics) -> Result<(), SourceError> {
     let Some(error) = diagnostics.errors().next() else { return Ok(()) };
     let offset = error.labels.first().map_or(0, |label| label.offset() as usize);
-    let (line, column) = position(source, offset);
     let help = error.help.as_deref().map(|help| format!(" ({help})")).unwrap_or_default();
-    Err(SourceError::Syntax { message: format!("{}{help}", error.message), line, column })
+    Err(syntax_error(source, offset, format!("{}{help}", error.message)))
+}
+
+fn syntax_error(source: &str, offset: usize, message: String) -> SourceError {
+    let (line, column) = position(source, offset);
+    SourceError::Syntax { message, line, column, excerpt: excerpt(source, offset) }
+}
+
+/// The engine does not have them, and nothing here makes calls of them.
+fn refuse_decorators(source: &str, semantic: &Semantic<'_>) -> Result<(), SourceError> {
+    let decorator = semantic.nodes().iter().find_map(|node| match node.kind() {
+        AstKind::Decorator(decorator) => Some(decorator.span.start as usize),
+        _ => None,
+    });
+    match decorator {
+        None => Ok(()),
+        Some(offset) => {
+            let message = "decorators are not supported here: apply the function to the class yourself".to_owned();
+            Err(syntax_error(source, offset, message))
+        }
+    }
 }
 
 /// `export` means nothing in a block: what it exports stays, what it only names goes. Whatever would load a module is
@@ -219,7 +291,8 @@ mod tests {
 
     fn code(source: &str) -> String {
         let erased = erase(source, STACK).unwrap_or_else(|error| panic!("{source}: {error}"));
-        erased.code[PROLOGUE.len()..erased.code.len() - EPILOGUE.len()].trim().to_owned()
+        let (_, code) = erased.code.split_once('\n').unwrap();
+        code[..code.len() - EPILOGUE.len()].trim().to_owned()
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! What the kernel and the isolate process say to each other.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     codec::{DecodeError, Decoder, Encoder},
     tools,
 };
-use crate::{BlockError, BlockErrorKind, Datum, Limits, Namespace, ToolError, ToolFile, ToolReport};
+use crate::{BlockError, BlockErrorKind, Datum, Limits, Namespace, ToolError, ToolFile, ToolReport, bindings::Binding};
 
 /// Names a run within one incarnation of the process.
 pub type RunId = u64;
@@ -26,6 +26,11 @@ pub enum ToHost {
         call: CallId,
         result: Result<Datum, ToolError>,
     },
+    /// The bindings that the run has asked for, and those that they need.
+    Bindings {
+        run: RunId,
+        bindings: Vec<(String, Arc<Binding>)>,
+    },
     Shutdown,
     /// Asks what files of `tools/` declare.
     Describe {
@@ -40,14 +45,17 @@ pub struct RunRequest {
     pub source: String,
     pub namespaces: Vec<Namespace>,
     pub files: Vec<ToolFile>,
+    /// Earlier blocks have left bindings to ask for.
+    pub has_bindings: bool,
 }
 
 /// From the isolate process to the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToKernel {
-    /// The engine is up. `v8` or `quickjs`.
+    /// The engine is up: `v8` or `quickjs`. What the process has given up, and how each layer stands.
     Ready {
         backend: String,
+        sandbox: Vec<(String, String)>,
     },
     /// The run has its isolate: its clocks run from here.
     Started(RunId),
@@ -62,6 +70,11 @@ pub enum ToKernel {
     CancelCall {
         run: RunId,
         call: CallId,
+    },
+    /// The run needs what earlier blocks have left under these names, if anything.
+    Need {
+        run: RunId,
+        names: Vec<String>,
     },
     Done(RunReport),
     Described {
@@ -81,6 +94,8 @@ pub struct RunReport {
     pub truncated: bool,
     pub cpu: Duration,
     pub peak_bytes: u64,
+    /// What the block has declared or changed, for later ones.
+    pub bindings: Vec<(String, Binding)>,
 }
 
 impl ToHost {
@@ -100,6 +115,7 @@ impl ToHost {
                     out.list(&namespace.members, |out, member| out.str(member));
                 });
                 tools::encode_files(&mut out, &request.files);
+                out.u8(request.has_bindings.into());
             }
             Self::Cancel(run) => {
                 out.u8(2);
@@ -128,6 +144,14 @@ impl ToHost {
                 out.u64(*id);
                 tools::encode_files(&mut out, files);
             }
+            Self::Bindings { run, bindings } => {
+                out.u8(6);
+                out.u64(*run);
+                out.list(bindings, |out, (name, binding)| {
+                    out.str(name);
+                    binding.encode(out);
+                });
+            }
         }
         out.finish()
     }
@@ -142,6 +166,7 @@ impl ToHost {
                 namespaces: body
                     .list(|body| Ok(Namespace { name: body.string()?, members: body.list(Decoder::string)? }))?,
                 files: tools::decode_files(&mut body)?,
+                has_bindings: body.bool()?,
             }),
             2 => Self::Cancel(body.u64()?),
             3 => Self::ToolResult {
@@ -159,6 +184,10 @@ impl ToHost {
             },
             4 => Self::Shutdown,
             5 => Self::Describe { id: body.u64()?, files: tools::decode_files(&mut body)? },
+            6 => Self::Bindings {
+                run: body.u64()?,
+                bindings: body.list(|body| Ok((body.string()?, Arc::new(Binding::decode(body)?))))?,
+            },
             tag => return Err(DecodeError::UnknownTag { what: "a message to the host", tag }),
         };
         body.finish()?;
@@ -170,9 +199,13 @@ impl ToKernel {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::default();
         match self {
-            Self::Ready { backend } => {
+            Self::Ready { backend, sandbox } => {
                 out.u8(0);
                 out.str(backend);
+                out.list(sandbox, |out, (layer, state)| {
+                    out.str(layer);
+                    out.str(state);
+                });
             }
             Self::Started(run) => {
                 out.u8(1);
@@ -201,6 +234,11 @@ impl ToKernel {
                 out.u64(*run);
                 out.u64(*call);
             }
+            Self::Need { run, names } => {
+                out.u8(7);
+                out.u64(*run);
+                out.list(names, |out, name| out.str(name));
+            }
         }
         out.finish()
     }
@@ -208,7 +246,10 @@ impl ToKernel {
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         let mut body = Decoder::new(body);
         let message = match body.u8()? {
-            0 => Self::Ready { backend: body.string()? },
+            0 => Self::Ready {
+                backend: body.string()?,
+                sandbox: body.list(|body| Ok((body.string()?, body.string()?)))?,
+            },
             1 => Self::Started(body.u64()?),
             2 => Self::ToolCall {
                 run: body.u64()?,
@@ -221,6 +262,7 @@ impl ToKernel {
             4 => Self::Retire,
             6 => Self::Described { id: body.u64()?, report: tools::decode_report(&mut body)? },
             5 => Self::CancelCall { run: body.u64()?, call: body.u64()? },
+            7 => Self::Need { run: body.u64()?, names: body.list(Decoder::string)? },
             tag => return Err(DecodeError::UnknownTag { what: "a message to the kernel", tag }),
         };
         body.finish()?;
@@ -281,6 +323,10 @@ fn encode_report(out: &mut Encoder, report: &RunReport) {
     out.u8(report.truncated.into());
     out.u64(u64::try_from(report.cpu.as_micros()).unwrap_or(u64::MAX));
     out.u64(report.peak_bytes);
+    out.list(&report.bindings, |out, (name, binding)| {
+        out.str(name);
+        binding.encode(out);
+    });
 }
 
 fn decode_report(body: &mut Decoder<'_>) -> Result<RunReport, DecodeError> {
@@ -304,6 +350,7 @@ fn decode_report(body: &mut Decoder<'_>) -> Result<RunReport, DecodeError> {
         truncated: body.bool()?,
         cpu: Duration::from_micros(body.u64()?),
         peak_bytes: body.u64()?,
+        bindings: body.list(|body| Ok((body.string()?, Binding::decode(body)?)))?,
     })
 }
 
@@ -316,6 +363,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::bindings::{Content, Form, Reason};
+
+    fn binding() -> impl Strategy<Value = Binding> {
+        let form = prop_oneof![Just(Form::Function), Just(Form::Expression), Just(Form::Statements)];
+        let content = prop_oneof![
+            any::<Vec<u8>>().prop_map(Content::Value),
+            (form, any::<String>(), any::<Vec<String>>()).prop_map(|(form, code, names)| Content::Source {
+                form,
+                code,
+                names
+            }),
+            any::<String>().prop_map(|what| Content::Forgotten(Reason::NoCopy(what))),
+            any::<u64>().prop_map(|bytes| Content::Forgotten(Reason::TooLarge(bytes))),
+        ];
+        (any::<bool>(), content).prop_map(|(assignable, content)| Binding { assignable, content })
+    }
+
+    fn bindings() -> impl Strategy<Value = Vec<(String, Binding)>> {
+        prop::collection::vec((any::<String>(), binding()), 0..4)
+    }
 
     fn datum() -> impl Strategy<Value = Datum> {
         let leaf = prop_oneof![
@@ -361,10 +428,15 @@ mod tests {
         let files = prop::collection::vec(tools::tests::file(), 0..3);
         prop_oneof![
             Just(ToHost::Limits(Limits::default())),
-            (any::<u64>(), any::<String>(), prop::collection::vec(namespace, 0..4), files.clone()).prop_map(
-                |(run, source, namespaces, files)| ToHost::Run(RunRequest { run, source, namespaces, files })
-            ),
+            (any::<u64>(), any::<String>(), prop::collection::vec(namespace, 0..4), files.clone(), any::<bool>())
+                .prop_map(|(run, source, namespaces, files, has_bindings)| {
+                    ToHost::Run(RunRequest { run, source, namespaces, files, has_bindings })
+                }),
             (any::<u64>(), files).prop_map(|(id, files)| ToHost::Describe { id, files }),
+            (any::<u64>(), bindings()).prop_map(|(run, bindings)| ToHost::Bindings {
+                run,
+                bindings: bindings.into_iter().map(|(name, binding)| (name, Arc::new(binding))).collect(),
+            }),
             any::<u64>().prop_map(ToHost::Cancel),
             (any::<u64>(), any::<u64>(), prop::result::maybe_err(datum(), tool_error()))
                 .prop_map(|(run, call, result)| ToHost::ToolResult { run, call, result }),
@@ -380,17 +452,20 @@ mod tests {
             any::<bool>(),
             any::<u32>(),
             any::<u64>(),
+            bindings(),
         )
-            .prop_map(|(run, result, stdout, truncated, micros, peak_bytes)| RunReport {
+            .prop_map(|(run, result, stdout, truncated, micros, peak_bytes, bindings)| RunReport {
                 run,
                 result,
                 stdout,
                 truncated,
                 cpu: Duration::from_micros(micros.into()),
                 peak_bytes,
+                bindings,
             });
         prop_oneof![
-            any::<String>().prop_map(|backend| ToKernel::Ready { backend }),
+            (any::<String>(), any::<Vec<(String, String)>>())
+                .prop_map(|(backend, sandbox)| ToKernel::Ready { backend, sandbox }),
             any::<u64>().prop_map(ToKernel::Started),
             (any::<u64>(), any::<u64>(), any::<String>(), any::<String>(), prop::collection::vec(datum(), 0..4))
                 .prop_map(|(run, call, namespace, function, args)| ToKernel::ToolCall {
@@ -401,6 +476,7 @@ mod tests {
                     args
                 }),
             report.prop_map(ToKernel::Done),
+            (any::<u64>(), any::<Vec<String>>()).prop_map(|(run, names)| ToKernel::Need { run, names }),
             (any::<u64>(), tools::tests::report()).prop_map(|(id, report)| ToKernel::Described { id, report }),
             Just(ToKernel::Retire),
             (any::<u64>(), any::<u64>()).prop_map(|(run, call)| ToKernel::CancelCall { run, call }),

@@ -14,6 +14,7 @@ use crate::support::{Bench, TestHost, kind_and_code, tight_limits};
 
 crate::trials![
     every_hostile_block_ends_within_its_limit_and_the_next_block_runs,
+    what_only_looks_hostile_gives_its_value,
     a_storm_of_printed_lines_is_cut_and_counted,
     an_abort_ends_a_tight_loop,
     an_abort_ends_a_wait_for_a_tool_and_cancels_the_call_first,
@@ -112,22 +113,118 @@ fn cases() -> Vec<Case> {
         case("deep template", "`${".repeat(30_000), EXCEPTION),
         case("deep else", "if (0) {} else ".repeat(30_000) + "{}", EXCEPTION),
         case("deep addition", "1+".repeat(200_000) + "1", EXCEPTION),
+        case("ten thousand brackets", "(".repeat(10_000) + "1" + &")".repeat(10_000), EXCEPTION),
+        case("a megabyte on one line that is not TypeScript", "a b".repeat(349_000), EXCEPTION),
+        case("async recursion", "const f = async (): Promise<number> => 1 + await f(); await f()", EITHER),
+        case("async stack bomb", "const f = async (n) => { await null; return f(n + 1) }; await f(0)", EITHER),
+        case("microtask storm", "for (;;) queueMicrotask(() => {})", EITHER),
+        case("promise storm", "const all = []; for (;;) all.push(Promise.resolve(all))", EITHER),
+        case("timer storm", "for (;;) setTimeout(() => {}, 1e6)", EITHER),
+        case(
+            "timers that make timers",
+            "const f = () => { setTimeout(f); setTimeout(f) }; f(); await new Promise(() => {})",
+            EITHER,
+        ),
+        case(
+            "printing a gigabyte",
+            "const s = 'x'.repeat(1 << 20); for (let i = 0; i < 1e9; i++) console.log(s)",
+            TIMEOUT,
+        ),
+        case("thenable that calls itself", "const t = { then(r) { r(t) } }; await t", EITHER),
+        case("thenable with a throwing getter", "await { get then() { throw new Error('got') } }", EXCEPTION),
+        case("thenable that never stops", "await { then() { for (;;) {} } }", TIMEOUT),
+        case(
+            "prepareStackTrace loop",
+            "Error.prepareStackTrace = () => { for (;;) {} }; new Error('x').stack",
+            TIMEOUT,
+        ),
+        case(
+            "prepareStackTrace at the end",
+            "Error.prepareStackTrace = () => { for (;;) {} }; null.x",
+            &[(Timeout, None), (Exception, None)],
+        ),
+        case("thrown proxy", "throw new Proxy({}, { get() { for (;;) {} } })", EITHER),
+        case("thrown cause cycle", "const e = new Error('a'); e.cause = e; throw e", EXCEPTION),
+        case(
+            "thrown code getter",
+            "throw Object.defineProperty(new Error('a'), 'code', { get() { for (;;) {} } })",
+            TIMEOUT,
+        ),
+        case("iterator without end", "[...{ *[Symbol.iterator]() { for (;;) yield 1 } }]", EITHER),
+        case("destructuring without end", "const [...all] = (function* () { for (;;) yield 1 })()", EITHER),
+        case("toPrimitive loop", "`${{ [Symbol.toPrimitive]() { for (;;) {} } }}`", TIMEOUT),
+        case("async iterator", "for await (const x of (async function* () { for (;;) yield 1 })()) {}", TIMEOUT),
+        case("replace callback", "'a'.repeat(1e6).replace(/a/g, () => { for (;;) {} })", TIMEOUT),
+        case("regex backreference", "/(x+x+)+y/.test('x'.repeat(50))", TIMEOUT),
+        case("regex in split", "('a'.repeat(50) + 'b').split(/(a*)*c/)", TIMEOUT),
+        case("JSON bomb", "let j = []; for (let i = 0; i < 60; i++) j = [j, j]; JSON.stringify(j)", EITHER),
+        case("JSON reviver", "JSON.parse('[1]', () => { for (;;) {} })", TIMEOUT),
+        case("nested JSON", "JSON.parse('['.repeat(5e6))", EITHER),
+        case(
+            "weak references",
+            "const all = []; for (;;) all.push(new WeakRef({ big: new Array(1e4).fill(1) }))",
+            EITHER,
+        ),
+        case("finalizers", "const r = new FinalizationRegistry(() => {}); for (;;) r.register({}, 1)", EITHER),
+        case("label maze", "a: for (;;) { b: for (;;) { continue a } }", TIMEOUT),
+        case("getter on the way to a tool", "await fs.read({ get a() { for (;;) {} } })", TIMEOUT),
+        case("a huge argument", "await fs.read('x'.repeat(2 ** 28))", EITHER),
+        case("binding getter", "const all: any = {}; for (let i = 0; ; i++) all['k' + i] = i", EITHER),
+        case("binding that takes long to read", "var o: any = {}; for (let i = 0; i < 1e9; i++) o = { o }", EITHER),
+        case("typed array copy", "const a = new Uint8Array(30e6); for (;;) a.slice()", EITHER),
+        case(
+            "resizable buffer",
+            "const b = new ArrayBuffer(1, { maxByteLength: 2 ** 32 }); b.resize(2 ** 31)",
+            EXCEPTION,
+        ),
+        case(
+            "structured clone",
+            "const a = []; for (let i = 0; i < 40; i++) a.push(a.slice()); structuredClone(a)",
+            EITHER,
+        ),
+        case("sum of strings", "let s = ''; for (;;) s += 'abc'", EITHER),
+        case(
+            "digest for ever",
+            "const b = new Uint8Array(20e6); for (;;) await crypto.subtle.digest('SHA-512', b)",
+            TIMEOUT,
+        ),
+        case("Intl for ever", "for (;;) new Intl.NumberFormat('de').format(Math.random())", EITHER),
+        case("URL for ever", "for (;;) new URL('https://a.b/' + Math.random())", EITHER),
+        case("encoder bomb", "const all = []; for (;;) all.push(new TextEncoder().encode('é'.repeat(1e6)))", EITHER),
+        case("eval loop", "(0, eval)('for (;;) {}')", TIMEOUT),
+        case("constructor escape", "[].constructor.constructor('for (;;) {}')()", TIMEOUT),
+        case("Deno by constructor", "[].constructor.constructor('return Deno')()", EXCEPTION),
+        case("await in a finally", "try { await new Promise(() => {}) } finally { for (;;) {} }", TIMEOUT),
+        case("frozen prototypes", "Object.freeze(Object.prototype); Object.freeze(Array.prototype); null.x", EXCEPTION),
+        case("a source that only comments", "/*".to_owned() + &"x".repeat(1 << 19), EXCEPTION),
+        case("NUL in code", "const a\u{0} = 1", EXCEPTION),
     ]
 }
 
+/// The whole table twice at the same time, each over a process of its own.
 async fn every_hostile_block_ends_within_its_limit_and_the_next_block_runs() {
+    assert!(cases().len() >= 60);
+    let (first, second) = tokio::join!(tokio::spawn(failures_of(cases())), tokio::spawn(failures_of(cases())));
+    let failures = [first.unwrap(), second.unwrap()].concat();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+async fn failures_of(cases: Vec<Case>) -> Vec<String> {
     let short = Bench::new(TestHost::default(), tight_limits());
     // Where memory is to run out, a slow machine gets the time for it.
     let long = Bench::new(TestHost::default(), Limits { timeout: Duration::from_secs(20), ..tight_limits() });
     let mut failures = Vec::new();
-    for Case { name, source, expect } in cases() {
+    for Case { name, source, expect } in cases {
         let bench = if expect == MEMORY { &long } else { &short };
-        bench.assert_works().await;
         bench.capsule.begin_wake();
         let outcome = bench.run(&source).await;
         let failed = bench.host.take_event("capsule:block:failed").unwrap_or_default();
         let took = failed.get("durationMs").and_then(|ms| ms.as_f64()).unwrap_or_default();
-        if let Some(crash) = bench.host.take_event("capsule:crash") {
+        // The kernel itself kills a process that a busy machine kept from stopping a block in time.
+        let killed = |crash: &serde_json::Map<String, serde_json::Value>| {
+            crash.get("signal") == Some(&Signal::KILL.as_raw().into())
+        };
+        if let Some(crash) = bench.host.take_event("capsule:crash").filter(|crash| !killed(crash)) {
             failures.push(format!("{name}: took the process down: {crash:?}"));
         }
         match &outcome.result {
@@ -146,7 +243,59 @@ async fn every_hostile_block_ends_within_its_limit_and_the_next_block_runs() {
             failures.push(format!("{name}: the next block gave {next:?}"));
         }
     }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    failures
+}
+
+/// Blocks that look hostile and are fine: the value that they must give.
+fn harmless() -> Vec<(&'static str, String, serde_json::Value)> {
+    use serde_json::json;
+    let long_line = format!("[{}].length", "1,".repeat((1 << 19) - 10));
+    vec![
+        ("a megabyte on one line", long_line, json!((1 << 19) - 10)),
+        ("BOM and CRLF", "\u{feff}const a = 1;\r\nconst b = 2;\r\na + b\r\n".into(), json!(3)),
+        ("NUL in a string", "'a\u{0}b'.length".into(), json!(3)),
+        ("lone surrogates", "'\\ud800'.length + '\\udfff'.codePointAt(0)".into(), json!(57_344)),
+        ("a hole of 2^32", "const a = []; a[2 ** 32 - 2] = 1; a.length".into(), json!(4_294_967_295_u64)),
+        ("a getter in a result", "({ get a() { for (;;) {} } })".into(), json!("{ a: [Getter] }")),
+        ("toJSON in a result", "({ toJSON() { for (;;) {} } })".into(), json!("{ toJSON: [Function: toJSON] }")),
+        (
+            "a proxy in a result",
+            "new Proxy([1], { ownKeys() { for (;;) {} }, has() { for (;;) {} } })".into(),
+            json!("[ 1 ]"),
+        ),
+        (
+            "polluted prototypes",
+            "Object.prototype.x = 1; Array.prototype.y = 2; Promise.prototype.then; 3".into(),
+            json!(3),
+        ),
+        ("a changed JSON", "JSON.stringify = JSON.parse = () => { throw 1 }; ({ a: 1 })".into(), json!({ "a": 1 })),
+        ("a frozen world", "Object.freeze(globalThis); Object.freeze(Object.prototype); 4".into(), json!(4)),
+        ("a resolved thenable", "({ then(resolve) { resolve(5) } })".into(), json!(5)),
+        (
+            "a rejection that is handled late",
+            "const p = Promise.reject(1); await null; p.catch(() => 6)".into(),
+            json!(6),
+        ),
+        (
+            "a changed hasInstance",
+            "Object.defineProperty(Array, Symbol.hasInstance, { value: () => true }); [7]".into(),
+            json!([7]),
+        ),
+        (
+            "thousands of declarations",
+            (0..5_000).fold(String::new(), |all, n| all + &format!("let v{n} = {n};")) + "v4999",
+            json!(4_999),
+        ),
+    ]
+}
+
+async fn what_only_looks_hostile_gives_its_value() {
+    let bench = Bench::new(TestHost::default(), Limits { memory_bytes: 64 << 20, ..Limits::default() });
+    for (name, source, value) in harmless() {
+        let outcome = bench.run(&source).await;
+        assert_eq!(outcome.result, Ok(Some(value)), "{name}");
+    }
+    assert!(!bench.host.event_kinds().contains(&"capsule:crash"));
 }
 
 async fn a_storm_of_printed_lines_is_cut_and_counted() {

@@ -2,8 +2,11 @@
 //!
 //! The test binary is its own isolate process, so it has a `main` of its own.
 
+mod confined;
+mod endurance;
 mod hostile;
 mod lifecycle;
+mod notebook;
 mod support;
 mod tools;
 mod typescript;
@@ -23,7 +26,16 @@ fn main() -> ExitCode {
         _ => {}
     }
     let mut trials = Vec::new();
-    for group in [hostile::trials, lifecycle::trials, tools::trials, typescript::trials, values::trials] {
+    for group in [
+        confined::trials,
+        endurance::trials,
+        hostile::trials,
+        lifecycle::trials,
+        notebook::trials,
+        tools::trials,
+        typescript::trials,
+        values::trials,
+    ] {
         trials.extend(group());
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()

@@ -124,6 +124,7 @@ impl Bench {
             id: "block-1".into(),
             source: source.into(),
             namespaces: Arc::clone(&self.namespaces),
+            bindings: self.capsule.bindings(),
             files: Arc::default(),
         }
     }

@@ -12,6 +12,7 @@ crate::trials![
     reading_a_value_runs_none_of_its_code,
     printing_formats_as_deno_does,
     a_value_over_the_output_limit_is_cut_and_counted,
+    printed_stacks_show_the_blocks_own_frames_only,
     errors_carry_their_causes_and_code,
     rejections_that_nobody_handles_fail_the_block,
     the_globals_are_those_of_the_contract_and_work,
@@ -89,13 +90,34 @@ async fn a_value_over_the_output_limit_is_cut_and_counted() {
     assert!(outcome.truncated);
     let value = outcome.result.unwrap().unwrap();
     let text = value.as_str().unwrap();
-    assert!(text.starts_with("\"xxx") && text.ends_with("bytes left out]"), "{text}");
+    assert_eq!(text, format!("{}… [value cut: 900 characters left out]", "x".repeat(100)));
     let outcome = bench.run("Array.from({ length: 1e6 }, (_, i) => i)").await;
     assert!(outcome.truncated && outcome.result.is_ok(), "{outcome:?}");
     let outcome = bench.run("'x'.repeat(2 ** 26)").await;
     assert!(outcome.truncated && outcome.result.is_ok(), "{outcome:?}");
-    let outcome = bench.run("console.log('y'.repeat(80)); 'z'.repeat(8)").await;
+    let outcome = bench.run("console.log('y'.repeat(40)); 'z'.repeat(8)").await;
     assert!(!outcome.truncated, "{outcome:?}");
+    let outcome = bench.run("console.log('y'.repeat(700)); console.log('after'); 1").await;
+    assert_eq!(outcome.stdout, [format!("{}… [line cut: 650 bytes left out]", "y".repeat(50)), "after".into()]);
+    let outcome = bench.run("[...'x'.repeat(100)]").await;
+    let text = outcome.result.unwrap().unwrap().as_str().unwrap().to_owned();
+    assert!(text.starts_with("[\"x\",") && text.ends_with("… [value cut: 301 characters left out]"), "{text}");
+}
+
+async fn printed_stacks_show_the_blocks_own_frames_only() {
+    let bench = Bench::new(
+        TestHost::default().answering("fs.read", |_, _| async {
+            Err(axon_capsule::ToolError { name: "NotFound".into(), message: "no file".into(), code: None })
+        }),
+        Limits::default(),
+    );
+    let outcome = bench
+        .run("function inner() { return new Error('boom') }\nconsole.log(inner());\nconsole.trace('here');\ntry { await fs.read('x') } catch (e) { console.error(e) }\nconsole.log('end')")
+        .await;
+    let text = outcome.stdout.join("\n");
+    assert!(text.starts_with("Error: boom\n    at inner (block:1:27)\n    at block:2:13\n"), "{text}");
+    assert!(text.contains("Trace: here\n    at block:3:9\nNotFound: no file"), "{text}");
+    assert!(!text.contains("ext:"), "{text}");
 }
 
 async fn errors_carry_their_causes_and_code() {

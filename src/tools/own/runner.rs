@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use axon_capsule::{Block, Capsule, Datum, Namespace, ToolError, ToolFile};
+use axon_capsule::{Bindings, Block, Capsule, Datum, Namespace, ToolError, ToolFile};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -130,6 +130,7 @@ impl Runner {
             source: SERVE.into(),
             namespaces: namespaces.into(),
             files: self.files.clone(),
+            bindings: Bindings::default(),
         }
     }
 

@@ -1,0 +1,122 @@
+//! Many blocks, many deaths, many agents.
+//!
+//! The whole counts take minutes: `AXON_ENDURANCE=1` asks for them.
+
+use std::time::{Duration, Instant};
+
+use axon_capsule::{BlockErrorKind, Limits};
+use rustix::process::{Signal, kill_process};
+use serde_json::json;
+
+use crate::support::{Bench, TestHost, bench, kind_and_code};
+
+crate::trials![
+    deaths_at_any_moment_lose_no_binding_and_leave_no_block_without_an_end,
+    memory_is_flat_over_many_blocks,
+    agents_at_once_make_progress_evenly,
+];
+
+fn count(short: usize, whole: usize) -> usize {
+    if std::env::var_os("AXON_ENDURANCE").is_some() { whole } else { short }
+}
+
+async fn deaths_at_any_moment_lose_no_binding_and_leave_no_block_without_an_end() {
+    let deaths = count(12, 200);
+    let bench = bench();
+    bench.value("let n = 0; const fixed = [1, 2]; function sum() { return fixed[0] + fixed[1] }").await;
+    let mut acknowledged = 0;
+    let mut processes = Vec::new();
+    for death in 0..deaths {
+        // A block first, so that there is a process; then a few under which it dies.
+        assert_eq!(value_in_some_wake(&bench, "sum()").await, Some(json!(3)));
+        let pid = bench.pid();
+        processes.push(pid);
+        // Spread over the life of a block, from its start to its end and beyond, and never the same twice.
+        let after = Duration::from_micros((death as u64 * 7_919) % 20_000);
+        let signal = if death % 2 == 0 { Signal::KILL } else { Signal::SEGV };
+        let kill = async {
+            tokio::time::sleep(after).await;
+            // It may have gone already.
+            let _ = kill_process(pid, signal);
+        };
+        let busy = bench.run("let busy = 0; for (let i = 0; i < 3e5; i++) busy += i; n += 1; n");
+        let waiting = bench.run("await new Promise((r) => setTimeout(r, 5)); await fs.read('x'); 7");
+        let ((), counted, waited) = tokio::join!(kill, busy, waiting);
+        for result in [&counted.result, &waited.result] {
+            if let Err(error) = result {
+                assert_eq!(kind_and_code(error), (BlockErrorKind::Exception, Some("CAPSULE_CRASHED")), "{error:?}");
+            }
+        }
+        if let Ok(value) = counted.result {
+            acknowledged += 1;
+            assert_eq!(value, Some(json!(acknowledged)), "after {death} deaths");
+        }
+        let kept = value_in_some_wake(&bench, "[n, sum()]").await;
+        assert_eq!(kept, Some(json!([acknowledged, 3])), "after {death} deaths");
+    }
+    bench.capsule.shutdown().await;
+    for pid in processes {
+        let orphan = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        assert!(!orphan.contains(axon_capsule::HOST_COMMAND), "{pid} is still there: {orphan}");
+    }
+}
+
+/// The value of a block that changes nothing, run again in a new wake as long as it meets deaths of the process.
+async fn value_in_some_wake(bench: &Bench, source: &str) -> Option<serde_json::Value> {
+    loop {
+        bench.capsule.begin_wake();
+        match bench.run(source).await.result {
+            Ok(value) => return value,
+            Err(error) => assert_eq!(error.code.as_deref(), Some("CAPSULE_CRASHED"), "{error:?}"),
+        }
+    }
+}
+
+/// Resident memory of a process, in KiB.
+fn resident(pid: impl std::fmt::Display) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok()).unwrap_or_default()
+}
+
+async fn memory_is_flat_over_many_blocks() {
+    let blocks = count(600, 10_000);
+    let warm_up = blocks / 20 + 200;
+    let bench = bench();
+    bench.value("let n = 0; const text = 'x'.repeat(1e5)").await;
+    let mut first = (0, 0);
+    for block in 0..blocks {
+        bench.value("n += 1; const list = Array.from({ length: 1000 }, (_, i) => text + i); list.length").await;
+        if block == warm_up {
+            first = (resident(bench.pid()), resident("self"));
+        }
+    }
+    let last = (resident(bench.pid()), resident("self"));
+    assert_eq!(bench.value("n").await, Some(json!(blocks)));
+    println!(
+        "{blocks} blocks: the capsule {} KiB, then {} KiB; the kernel {} KiB, then {} KiB",
+        first.0, last.0, first.1, last.1
+    );
+    // What an allocator may keep back is not what a leak of one isolate in ten would take.
+    const SLACK_KIB: u64 = 64 << 10;
+    assert!(last.0 <= first.0 + SLACK_KIB, "the capsule grew from {} to {} KiB", first.0, last.0);
+    assert_eq!(bench.host.event_kinds().iter().filter(|kind| **kind == "capsule:boot").count(), 1);
+}
+
+async fn agents_at_once_make_progress_evenly() {
+    const AGENTS: usize = 8;
+    let bench = Bench::new(TestHost::default(), Limits { max_concurrent_blocks: 4, ..Limits::default() });
+    bench.assert_works().await;
+    let until = Instant::now() + Duration::from_secs(2);
+    let agents = (0..AGENTS).map(|_| async {
+        let mut done = 0;
+        while Instant::now() < until {
+            bench.value("let s = 0; for (let i = 0; i < 1e5; i++) s += i; s").await;
+            done += 1;
+        }
+        done
+    });
+    let done: Vec<u32> = deno_core::futures::future::join_all(agents).await;
+    let (fewest, most) = (*done.iter().min().unwrap(), *done.iter().max().unwrap());
+    assert!(fewest > 0 && most <= 2 * fewest + 2, "{done:?}");
+}
