@@ -8,12 +8,16 @@ use std::{
     time::Duration,
 };
 
+use axon_capsule::{HOST_COMMAND, Launch};
+
 use crate::{
     cognets::{self, CognetLookupError, Found},
-    config::{self, Config, ConfigError, EngineConfig, PolicyConfig},
+    config::{self, Config, ConfigError, EngineConfig, PolicyConfig, ToolGrants},
     engine::{Engine, EngineConfigError, EngineSpec, SessionFacts, Timeouts},
     files,
-    policy::{self, Policy, PolicyError, PolicyRules},
+    policy::{self, Approver, Policy, PolicyError, PolicyRules},
+    secrets::Secrets,
+    tools::{OwnGrants, OwnSettings, OwnTools, OwnToolsError, ToolObserver, Toolbox},
 };
 
 /// An agent folder that was read. Every part of the folder is optional.
@@ -36,6 +40,10 @@ pub enum AgentError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     #[error(transparent)]
+    Tools(#[from] OwnToolsError),
+    #[error("the program's own file cannot be found, so no capsule can be started: {0}")]
+    NoProgram(io::Error),
+    #[error(transparent)]
     Engine(#[from] EngineConfigError),
     #[error(transparent)]
     Cognet(#[from] CognetLookupError),
@@ -51,6 +59,8 @@ impl AgentError {
             Self::Config(_) => "CONFIG_INVALID",
             Self::Dotenv(_) => "DOTENV_INVALID",
             Self::Policy(_) => "POLICY_INVALID",
+            Self::Tools(_) => "TOOLS_INVALID",
+            Self::NoProgram(_) => "NO_PROGRAM",
             Self::Engine(_) => "ENGINE_INVALID",
             Self::Cognet(error) => error.code(),
             Self::Unreadable { .. } => "UNREADABLE",
@@ -116,6 +126,43 @@ impl Agent {
 
     pub fn policy(&self) -> Result<Policy, AgentError> {
         Ok(Policy::new(&self.dir, policy_rules(&self.config.policy))?)
+    }
+
+    /// Everything that blocks can call: the built-in tools under the agent's policy, and those in `tools/`.
+    pub async fn toolbox(
+        &self,
+        approver: Arc<dyn Approver>,
+        observer: Arc<dyn ToolObserver>,
+    ) -> Result<Toolbox, AgentError> {
+        let policy = self.policy()?;
+        let settings = OwnSettings {
+            agent_dir: self.dir.clone(),
+            launch: launch()?,
+            limits: self.block_limits(),
+            grants: self.config.tools.iter().map(|(name, grants)| (name.clone(), self.own_grants(grants))).collect(),
+        };
+        let own = OwnTools::load(settings, approver.clone(), observer).await?;
+        Ok(Toolbox::with_own(policy, approver, own, self.secrets()))
+    }
+
+    fn own_grants(&self, grants: &ToolGrants) -> OwnGrants {
+        OwnGrants {
+            rules: PolicyRules {
+                fs_read: grants.fs.read.clone(),
+                fs_write: grants.fs.write.clone(),
+                net: grants.net.clone(),
+                run: grants.run.clone(),
+                tools: Vec::new(),
+            },
+            env: grants.env.iter().filter_map(|name| Some((name.clone(), self.variable(name)?))).collect(),
+        }
+    }
+
+    /// What has to stay out of the log and out of a model's sight: the engine's key and what tools are given.
+    pub(crate) fn secrets(&self) -> Secrets {
+        let engine = self.config.engine.api_key_env.iter();
+        let tools = self.config.tools.values().flat_map(|grants| &grants.env);
+        Secrets::new(engine.chain(tools).filter_map(|name| Some((name.clone(), self.variable(name)?))))
     }
 
     /// The engine that is asked for (`--engine`), else the configured one; `None` when there is neither.
@@ -195,6 +242,12 @@ impl Agent {
     pub fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok().or_else(|| self.environment.get(name).cloned())
     }
+}
+
+/// How a capsule's process is started.
+pub(crate) fn launch() -> Result<Launch, AgentError> {
+    let program = std::env::current_exe().map_err(AgentError::NoProgram)?;
+    Ok(Launch { program, args: vec![HOST_COMMAND.to_owned()] })
 }
 
 /// Configured numbers are bounded when they are read; more than fits is as good as no limit.

@@ -21,6 +21,7 @@ pub mod config;
 pub mod engine;
 pub mod log;
 pub mod policy;
+pub mod secrets;
 pub mod store;
 pub mod tools;
 

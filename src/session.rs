@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axon_capsule::{Capsule, HOST_COMMAND, Launch};
+use axon_capsule::Capsule;
 use axon_runtime::{
     AbortController, AbortSignal, Brain, CognetError, Entry, Limits, Mode, RunResult, Scope, VerbError, WakeFailure,
 };
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    agent::{Agent, AgentError},
+    agent::{Agent, AgentError, launch},
     beats::Beats,
     cognets::Found,
     inbox::Inbox,
@@ -51,8 +51,6 @@ pub enum OpenError {
     Log(#[from] LogError),
     #[error(transparent)]
     Cognet(#[from] Box<CognetError>),
-    #[error("the program's own file cannot be found, so no capsule can be started: {0}")]
-    NoProgram(std::io::Error),
 }
 
 /// How a wake ended.
@@ -89,10 +87,11 @@ pub struct Session {
 }
 
 /// What was asked for in place of what `axon.toml` says.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 struct Asked {
     cognet: Option<String>,
     engine: Option<String>,
+    approver: Arc<dyn Approver>,
 }
 
 /// The first load of a cognet into a session; hot reload counts on.
@@ -100,20 +99,27 @@ const FIRST_GENERATION: u32 = 1;
 
 impl Workbench {
     /// Opens the log and makes ready what blocks need. No process is started yet.
-    pub fn open(agent: &Agent, session: Option<SessionId>, approver: Arc<dyn Approver>) -> Result<Self, OpenError> {
-        let policy = agent.policy()?;
+    pub async fn open(
+        agent: &Agent,
+        session: Option<SessionId>,
+        approver: Arc<dyn Approver>,
+    ) -> Result<Self, OpenError> {
+        // What is wrong with the policy is told before there is a session.
+        agent.policy()?;
         let id = session.unwrap_or_default();
         let (log, _) = SessionLog::open(&agent.sessions_dir(), id, agent.name(), agent.config().session.fsync)?;
         // Opening has written one line.
         let opened_after = log.last_seq().and_then(|opening| opening.checked_sub(1));
-        let recorder = Recorder::new(log);
-        let toolbox = Toolbox::new(policy, approver);
-        let launch = Launch {
-            program: std::env::current_exe().map_err(OpenError::NoProgram)?,
-            args: vec![HOST_COMMAND.to_owned()],
+        let recorder = Recorder::new(log, agent.secrets());
+        let toolbox = match agent.toolbox(approver, Arc::new(recorder.clone())).await {
+            Ok(toolbox) => toolbox,
+            Err(error) => {
+                recorder.log().clone().close().await?;
+                return Err(error.into());
+            }
         };
         let bridge = CapsuleBridge::new(recorder.clone(), toolbox.clone());
-        let capsule = Capsule::new(launch, agent.block_limits(), Arc::new(bridge));
+        let capsule = Capsule::new(launch().map_err(OpenError::from)?, agent.block_limits(), Arc::new(bridge));
         let actions = Arc::new(Actions::new(recorder.clone(), capsule.clone(), toolbox.clone()));
         Ok(Self { recorder, toolbox, capsule, actions, opened_after })
     }
@@ -135,6 +141,7 @@ impl Workbench {
     /// Ends the capsule and closes the log.
     pub async fn close(self) -> Result<(), LogError> {
         self.capsule.shutdown().await;
+        self.toolbox.shutdown().await;
         self.recorder.log().clone().close().await
     }
 }
@@ -143,7 +150,7 @@ impl Session {
     /// Opens the log and loads the brain: config, plugins, main, boot hooks.
     pub async fn open(agent: &Agent, options: SessionOptions) -> Result<Self, OpenError> {
         let found = agent.cognet(options.cognet.as_deref()).map_err(AgentError::from)?;
-        let bench = Workbench::open(agent, options.session, options.approver)?;
+        let bench = Workbench::open(agent, options.session, options.approver.clone()).await?;
         let cursor = bench.log().newest_seq("kernel:run:start");
         let engine = agent.engine(options.engine.as_deref(), Arc::new(bench.recorder.clone()))?;
         let kernel = Arc::new(CognetKernel::new(
@@ -165,7 +172,7 @@ impl Session {
         let wake_on = config.wake_on.clone().or_else(|| brain.config().wake_on.clone());
         let period = Duration::from_millis(config.tick_ms);
         let inbox = Inbox::new(bench.log().clone());
-        let asked = Asked { cognet: options.cognet, engine: options.engine };
+        let asked = Asked { cognet: options.cognet, engine: options.engine, approver: options.approver };
         let generation = FIRST_GENERATION;
         Ok(Self { bench, asked, kernel, brain, found, generation, inbox, wake_on, period, cursor })
     }

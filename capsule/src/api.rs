@@ -5,7 +5,7 @@ use std::{future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::Datum;
+use crate::{Datum, ToolFile};
 
 /// Limits of every block. The keys of `[capsule]` in `axon.toml` have the same names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct Block {
     pub source: String,
     /// Tool namespaces that are in scope for it.
     pub namespaces: Arc<[Namespace]>,
+    /// Files of `tools/` that it can import; none for what a model wrote.
+    pub files: Arc<[ToolFile]>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

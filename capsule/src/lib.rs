@@ -8,6 +8,7 @@ mod handle;
 mod host;
 mod source;
 mod stop;
+mod tool_source;
 mod wire;
 
 pub use api::{
@@ -17,6 +18,7 @@ pub use datum::Datum;
 pub use handle::Capsule;
 pub use host::serve;
 pub use source::{SourceError, erase_types};
+pub use tool_source::{ToolFile, ToolMember, ToolModule, ToolProblem, ToolReport};
 
 /// The hidden command that makes the program serve blocks instead: `capsule-host`.
 pub const HOST_COMMAND: &str = "capsule-host";

@@ -123,7 +123,12 @@ async fn capsule() -> Vec<Finding> {
     let listener = Arc::new(Listener::default());
     let launch = Launch { program, args: vec![HOST_COMMAND.to_owned()] };
     let capsule = Capsule::new(launch, axon_capsule::Limits::default(), listener.clone());
-    let block = Block { id: Uuid::now_v7().to_string(), source: "6 * 7".into(), namespaces: Arc::from([]) };
+    let block = Block {
+        id: Uuid::now_v7().to_string(),
+        source: "6 * 7".into(),
+        namespaces: Arc::from([]),
+        files: Arc::default(),
+    };
     let outcome = capsule.run(block, CancellationToken::new()).await;
     capsule.shutdown().await;
     let boot = listener.boot.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
@@ -135,8 +140,10 @@ async fn capsule() -> Vec<Finding> {
         }
         Err(error) => findings.push(bad("capsule", error.message)),
     }
-    let told: Vec<_> =
-        boot.iter().filter(|(key, _)| !matches!(key.as_str(), "pid" | "incarnation" | "durationMs" | "backend")).collect();
+    let told: Vec<_> = boot
+        .iter()
+        .filter(|(key, _)| !matches!(key.as_str(), "pid" | "incarnation" | "durationMs" | "backend"))
+        .collect();
     match told.as_slice() {
         [] => findings.push(absent("sandbox", "a process of its own; the capsule tells of no further layers")),
         told => {

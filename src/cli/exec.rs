@@ -1,25 +1,28 @@
 //! `axon exec`: blocks in the capsule, without a brain.
 
-use std::{fs, io, io::Read, path::Path, sync::Arc};
+use std::{fs, io, io::Read, path::Path};
 
 use axon_runtime::{AbortController, RunErrorKind, RunResult};
 
 use super::{
+    approve::approver,
     args::{Common, Exec},
     console::Console,
     failure::{Exit, Failure},
     follow::{View, follow},
     interrupt::{Interrupts, USER},
+    keyboard::Keyboard,
     run::chosen_session,
 };
-use crate::{agent::Agent, kernel::text_of, policy::Unattended, session::Workbench};
+use crate::{agent::Agent, kernel::text_of, session::Workbench};
 
 pub(super) async fn exec(common: &Common, exec: Exec) -> Result<(), Failure> {
     let sources = sources(exec)?;
     let agent = Agent::open(&common.agent)?;
     let interrupts = Interrupts::listen()?;
     let abort = interrupts.guard();
-    let bench = Workbench::open(&agent, chosen_session(common, &agent)?, Arc::new(Unattended))?;
+    let approver = approver(&Keyboard::default(), &interrupts);
+    let bench = Workbench::open(&agent, chosen_session(common, &agent)?, approver).await?;
     let printer = common
         .json
         .map(|json| tokio::spawn(follow(bench.log().subscribe(bench.opened_after()), View::Envelopes(json))));

@@ -113,23 +113,18 @@ impl Failure {
     pub(super) fn text(&self) -> String {
         let code = if self.code.is_empty() { String::new() } else { format!("{}: ", self.code) };
         let paint = |style: Style, text: &str| format!("{style}{text}{style:#}");
-        let mut text = format!("{} {code}{}
-", paint(RED.bold(), "error:"), harmless(&self.message));
+        let mut text = format!("{} {code}{}\n", paint(RED.bold(), "error:"), harmless(&self.message));
         if let Some(at) = &self.at {
-            let file = harmless(&at.file).replace('
-', "␊");
-            text.push_str(&format!("  {} {file}:{}
-", paint(CYAN, "-->"), at.line));
+            let file = harmless(&at.file).replace('\n', "␊");
+            text.push_str(&format!("  {} {file}:{}\n", paint(CYAN, "-->"), at.line));
             if let Some(source) = &at.source {
                 let number = at.line.to_string();
                 let source = harmless(source.trim_end());
-                text.push_str(&format!("  {} {source}
-", paint(CYAN, &format!("{number} |"))));
+                text.push_str(&format!("  {} {source}\n", paint(CYAN, &format!("{number} |"))));
             }
         }
         for frame in self.callers() {
-            text.push_str(&format!("    at {}
-", harmless(frame)));
+            text.push_str(&format!("    at {}\n", harmless(frame)));
         }
         match (&self.phase, self.tick) {
             (Some(phase), Some(tick)) => text.push_str(&format!("  in phase {phase:?} of tick {tick}\n")),
@@ -265,7 +260,6 @@ impl From<OpenError> for Failure {
             OpenError::Agent(error) => error.into(),
             OpenError::Log(error) => error.into(),
             OpenError::Cognet(error) => Self::cognet(Exit::Usage, *error),
-            OpenError::NoProgram(_) => Self::new(Exit::Usage, "NO_PROGRAM", error.to_string()),
         }
     }
 }

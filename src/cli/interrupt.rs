@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use axon_runtime::AbortController;
+use tokio::sync::oneshot;
 
 use super::{chat::terminal, failure::Exit};
 
@@ -20,6 +21,8 @@ pub(super) struct Interrupts(Arc<State>);
 struct State {
     current: Mutex<Option<AbortController>>,
     interrupted: AtomicBool,
+    /// A question that is open: Ctrl-C says no to it.
+    question: Mutex<Option<oneshot::Sender<()>>>,
 }
 
 impl Interrupts {
@@ -33,12 +36,18 @@ impl Interrupts {
             loop {
                 #[cfg(unix)]
                 tokio::select! {
-                    result = tokio::signal::ctrl_c() => if result.is_err() { return },
+                    result = tokio::signal::ctrl_c() => match result {
+                        Ok(()) if state.refuse() => continue,
+                        Ok(()) => {}
+                        Err(_) => return,
+                    },
                     _ = terminate.recv() => {}
                 }
                 #[cfg(not(unix))]
-                if tokio::signal::ctrl_c().await.is_err() {
-                    return;
+                match tokio::signal::ctrl_c().await {
+                    Ok(()) if state.refuse() => continue,
+                    Ok(()) => {}
+                    Err(_) => return,
                 }
                 state.signal();
             }
@@ -59,12 +68,30 @@ impl Interrupts {
         self.0.interrupted.store(false, Ordering::SeqCst);
     }
 
+    /// Opens a question. What is returned is ready once Ctrl-C has said no to it; dropped, the question is over.
+    pub(super) fn question(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (refuse, refused) = oneshot::channel();
+        *self.0.question.lock().unwrap_or_else(PoisonError::into_inner) = Some(refuse);
+        async move {
+            if refused.await.is_err() {
+                // Another question took its place.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     fn current(&self) -> std::sync::MutexGuard<'_, Option<AbortController>> {
         self.0.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
+    /// Says no to the question that is open, if one is.
+    fn refuse(&self) -> bool {
+        let question = self.question.lock().unwrap_or_else(PoisonError::into_inner).take();
+        question.is_some_and(|question| question.send(()).is_ok())
+    }
+
     fn signal(&self) {
         let second = self.interrupted.swap(true, Ordering::SeqCst);
         match &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {

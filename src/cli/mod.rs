@@ -1,5 +1,6 @@
 //! The command line: one file a command, one place for failures and one for what is printed.
 
+mod approve;
 mod args;
 mod chat;
 mod clone;
@@ -10,6 +11,7 @@ mod failure;
 mod follow;
 mod generate;
 mod interrupt;
+mod keyboard;
 mod log;
 mod new;
 mod prepare;
@@ -58,7 +60,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Chat => chat::chat(&common).await,
         Command::Dev(dev) => chat::dev(&common, &dev).await,
         Command::Exec(exec) => exec::exec(&common, exec).await,
-        Command::Scope { dts } => scope::scope(&common, dts),
+        Command::Scope { dts } => scope::scope(&common, dts).await,
         Command::Doctor => doctor::doctor(&common).await,
         Command::Completions { shell } => Ok(generate::completions(shell)?),
         Command::Man => Ok(generate::man()?),

@@ -15,14 +15,17 @@ use crate::{
     cognets::{self, Found},
     kernel::DryKernel,
     policy::Unattended,
-    tools::Toolbox,
+    tools::Unobserved,
 };
 
 pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;
     let mut report = Report { console: Console::stdout(), quiet: common.json.is_some() };
     report.good("axon.toml", "holds")?;
-    let scope = Toolbox::new(agent.policy()?, Arc::new(Unattended)).scope();
+    agent.policy()?;
+    let toolbox = agent.toolbox(Arc::new(Unattended), Arc::new(Unobserved)).await?;
+    let scope = toolbox.scope();
+    toolbox.shutdown().await;
     report.good("policy", &format!("grants {}", granted(&scope)))?;
 
     match agent.engine_name(common.engine.as_deref())? {

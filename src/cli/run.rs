@@ -1,19 +1,24 @@
 //! `axon run`: one stimulus, one wake.
 
-use std::io::{self, IsTerminal, Read};
+use std::{
+    io::{self, IsTerminal, Read},
+    sync::Arc,
+};
 
 use axon_runtime::Mode;
 
 use super::{
+    approve::approver,
     args::Common,
     failure::{Exit, Failure},
     follow::{View, follow},
     interrupt::Interrupts,
+    keyboard::Keyboard,
 };
 use crate::{
     agent::Agent,
     log::{self, SessionId},
-    policy::Unattended,
+    policy::Approver,
     session::{Session, SessionOptions, WakeOutcome},
 };
 
@@ -22,7 +27,7 @@ pub(super) async fn run(common: &Common, words: Vec<String>) -> Result<(), Failu
     let agent = Agent::open(&common.agent)?;
     let interrupts = Interrupts::listen()?;
     let abort = interrupts.guard();
-    let mut session = open(common, &agent).await?;
+    let mut session = open(common, &agent, approver(&Keyboard::default(), &interrupts)).await?;
     // One beat is as good as another for a continuous cognet: the wake is its first.
     if session.mode() == Mode::Invocation && !session.wakes_on("stimulus:text") {
         let name = session.cognet().to_owned();
@@ -55,19 +60,19 @@ pub(super) fn judge(outcome: WakeOutcome) -> Result<(), Failure> {
 }
 
 /// Opens the session that the flags ask for.
-pub(super) async fn open(common: &Common, agent: &Agent) -> Result<Session, Failure> {
+pub(super) async fn open(common: &Common, agent: &Agent, approver: Arc<dyn Approver>) -> Result<Session, Failure> {
     let session = chosen_session(common, agent)?;
-    open_as(common, agent, session).await
+    open_as(common, agent, session, approver).await
 }
 
 /// The same under a name of its own.
-pub(super) async fn open_as(common: &Common, agent: &Agent, session: Option<SessionId>) -> Result<Session, Failure> {
-    let options = SessionOptions {
-        session,
-        cognet: common.cognet.clone(),
-        engine: common.engine.clone(),
-        approver: std::sync::Arc::new(Unattended),
-    };
+pub(super) async fn open_as(
+    common: &Common,
+    agent: &Agent,
+    session: Option<SessionId>,
+    approver: Arc<dyn Approver>,
+) -> Result<Session, Failure> {
+    let options = SessionOptions { session, cognet: common.cognet.clone(), engine: common.engine.clone(), approver };
     Ok(Session::open(agent, options).await?)
 }
 

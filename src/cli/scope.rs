@@ -5,11 +5,13 @@ use std::sync::Arc;
 use axon_runtime::{Scope, ScopeModule};
 
 use super::{args::Common, console::Console, failure::Failure};
-use crate::{agent::Agent, policy::Unattended, tools::Toolbox};
+use crate::{agent::Agent, policy::Unattended, tools::Unobserved};
 
-pub(super) fn scope(common: &Common, dts: bool) -> Result<(), Failure> {
+pub(super) async fn scope(common: &Common, dts: bool) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;
-    let scope = Toolbox::new(agent.policy()?, Arc::new(Unattended)).scope();
+    let toolbox = agent.toolbox(Arc::new(Unattended), Arc::new(Unobserved)).await?;
+    let scope = toolbox.scope();
+    toolbox.shutdown().await;
     let mut console = Console::stdout();
     if common.json.is_some() {
         let json = serde_json::to_string(&scope).map_err(std::io::Error::other)?;

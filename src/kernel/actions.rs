@@ -1,5 +1,7 @@
 //! `kernel.run`: blocks in the capsule, each bracketed by its two entries.
 
+use std::sync::Arc;
+
 use axon_capsule::{Block, BlockErrorKind, Capsule, Outcome};
 use axon_runtime::{AbortSignal, RunError, RunErrorKind, RunResult, VerbError};
 use serde_json::{Map, Value, json};
@@ -29,7 +31,7 @@ impl Actions {
         for source in sources {
             let id = Uuid::now_v7().to_string();
             self.recorder.commit("cognet:action:typescript", json!({ "id": id, "content": source })).await?;
-            blocks.push(Block { id, source, namespaces: namespaces.clone() });
+            blocks.push(Block { id, source, namespaces: namespaces.clone(), files: Arc::default() });
         }
         let running: Vec<_> = blocks
             .into_iter()

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     engine::{SessionFacts, Telemetry},
     log::{ENGINE_INPUT, Envelope, Event, InputFolder, LogError, SessionLog},
+    secrets::Secrets,
 };
 
 /// Writes to one session on behalf of one cognet instance. Clones share the current wake.
@@ -15,11 +16,13 @@ pub(crate) struct Recorder {
     log: SessionLog,
     run: Arc<RwLock<Option<String>>>,
     inputs: Arc<Mutex<InputFolder>>,
+    secrets: Secrets,
 }
 
 impl Recorder {
-    pub(crate) fn new(log: SessionLog) -> Self {
-        Self { log, run: Arc::default(), inputs: Arc::default() }
+    /// The secrets are kept out of everything that is recorded.
+    pub(crate) fn new(log: SessionLog, secrets: Secrets) -> Self {
+        Self { log, run: Arc::default(), inputs: Arc::default(), secrets }
     }
 
     pub(crate) fn log(&self) -> &SessionLog {
@@ -32,13 +35,15 @@ impl Recorder {
     }
 
     /// Returns once the event is in the log.
-    pub(crate) async fn commit(&self, kind: &str, data: Value) -> Result<Arc<Envelope>, LogError> {
+    pub(crate) async fn commit(&self, kind: &str, mut data: Value) -> Result<Arc<Envelope>, LogError> {
+        self.secrets.hide_in_json(&mut data);
         narrate(kind, &data);
         self.log.commit(self.event(kind, data)).await
     }
 
     /// Queues telemetry; a failed write reaches nobody.
-    pub(crate) fn emit(&self, kind: &str, data: Value) {
+    pub(crate) fn emit(&self, kind: &str, mut data: Value) {
+        self.secrets.hide_in_json(&mut data);
         narrate(kind, &data);
         self.log.emit(self.event(kind, data));
     }
@@ -53,7 +58,8 @@ impl Recorder {
 }
 
 impl Telemetry for Recorder {
-    fn record(&self, kind: &'static str, data: Value, span: &str) {
+    fn record(&self, kind: &'static str, mut data: Value, span: &str) {
+        self.secrets.hide_in_json(&mut data);
         narrate(kind, &data);
         let record = |data| self.log.emit(self.event(kind, data).span(span));
         if kind != ENGINE_INPUT {

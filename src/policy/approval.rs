@@ -14,6 +14,8 @@ pub struct ApprovalRequest {
     pub call: String,
     /// Every argument in full; bytes and dates as text.
     pub args: Value,
+    /// For a change of a file, the difference that it would make.
+    pub diff: Option<String>,
     /// The rule that asks: `policy.tools."fs.write"`.
     pub rule: String,
 }

@@ -51,8 +51,9 @@ struct Service {
     found: Found,
     engine: Option<Engine>,
     generation: u32,
-    /// The configuration whose policy is in place, which may be newer than the brain.
-    policy: Config,
+    /// The configuration whose rights are in place, and the files of the tools that are: they may be newer than the brain.
+    rights: Config,
+    tools: Survey,
 }
 
 /// When there is something to do.
@@ -121,7 +122,8 @@ impl Session {
             found: self.found.clone(),
             engine: self.kernel.engine().cloned(),
             generation: self.generation,
-            policy: agent.config().clone(),
+            rights: agent.config().clone(),
+            tools: survey.clone(),
             agent,
         };
         Reloader {
@@ -173,7 +175,7 @@ impl Reloader {
     /// the next one begins anew.
     pub async fn reload(&mut self, survey: Survey, demand: Demand) -> Reload {
         match demand {
-            Demand::Always => self.load(survey, Instant::now()).await,
+            Demand::Always => self.load(survey, Instant::now(), demand).await,
             Demand::IfChanged if survey == self.tried => Reload::Unchanged,
             Demand::IfChanged => self.attempt(survey).await,
         }
@@ -187,12 +189,17 @@ impl Reloader {
         };
         let concerns = |file: &String| !file.starts_with("cognets/") || is_of(&of_cognet, file);
         if !changed.iter().any(concerns) && self.chooses(&of_cognet) {
-            self.restore_policy();
+            // Files that failed may have brought rights that these have not.
+            if let Ok(agent) = Agent::open(&self.dir)
+                && let Err(error) = self.put_rights(&agent, &survey, Demand::IfChanged).await
+            {
+                return self.failed(survey, &changed, started, error.into());
+            }
             self.tried = survey.clone();
             lock(&self.service).survey = survey;
             return if changed.is_empty() { Reload::Restored } else { Reload::Unchanged };
         }
-        self.load(survey, started).await
+        self.load(survey, started, Demand::IfChanged).await
     }
 
     /// The cognet that is to serve. One of the agent's own that nobody has named stays chosen: a file that is gone for a
@@ -209,57 +216,74 @@ impl Reloader {
             .is_ok_and(|now| now.name == found.name && now.source == found.source)
     }
 
-    /// Files that failed may have brought a policy that those in service have not.
-    fn restore_policy(&self) {
-        let mut service = lock(&self.service);
-        if service.policy != *service.agent.config()
-            && let Ok(policy) = service.agent.policy()
-        {
+    /// Puts in place what blocks may call, as far as it has changed: first the policy, which holds whatever becomes of the rest.
+    async fn put_rights(&self, agent: &Agent, survey: &Survey, demand: Demand) -> Result<(), AgentError> {
+        let policy = agent.policy()?;
+        let new = agent.config();
+        let (policy_changed, tools_changed) = {
+            let service = lock(&self.service);
+            let always = demand == Demand::Always;
+            let of_tools = |file: &String| file.starts_with("tools/") || file == ".env";
+            let files_changed = survey.changed_since(&service.tools).iter().any(of_tools);
+            (
+                always || service.rights.policy != new.policy,
+                always || service.rights.tools != new.tools || files_changed,
+            )
+        };
+        if policy_changed {
             self.toolbox.replace_policy(policy);
-            service.policy = service.agent.config().clone();
+            lock(&self.service).rights.policy = new.policy.clone();
         }
+        if tools_changed {
+            let observer = Arc::new(Recorder::new(self.log.clone(), agent.secrets()));
+            let toolbox = agent.toolbox(self.asked.approver.clone(), observer).await?;
+            self.toolbox.replace_with(&toolbox);
+            let mut service = lock(&self.service);
+            service.rights.tools = new.tools.clone();
+            service.tools = survey.clone();
+        }
+        Ok(())
     }
 
-    async fn load(&mut self, survey: Survey, started: Instant) -> Reload {
+    async fn load(&mut self, survey: Survey, started: Instant, demand: Demand) -> Reload {
         let (changed, generation) = {
             let service = lock(&self.service);
             (survey.changed_since(&service.survey), service.generation + 1)
         };
-        let loaded = self.build(generation).await;
-        self.tried = survey.clone();
-        let took = started.elapsed();
-        match loaded {
+        match self.build(generation, &survey, demand).await {
             Ok((brain, kernel, found, agent)) => {
+                self.tried = survey.clone();
+                let took = started.elapsed();
                 let service = self.service.clone();
                 Reload::Ready(Box::new(Candidate { brain, kernel, found, agent, survey, changed, took, service }))
             }
-            Err(error) => {
-                let data = json!({
-                    "generation": generation,
-                    "changed": changed,
-                    "durationMs": millis(took),
-                    "error": described(&error),
-                });
-                self.log.emit(Event::new("axon:reload:failed", data));
-                Reload::Failed(error)
-            }
+            Err(error) => self.failed(survey, &changed, started, error),
         }
     }
 
-    async fn build(&self, generation: u32) -> Result<(Brain, Arc<CognetKernel>, Found, Agent), ReloadError> {
+    fn failed(&mut self, survey: Survey, changed: &[String], started: Instant, error: ReloadError) -> Reload {
+        self.tried = survey;
+        let data = json!({
+            "generation": lock(&self.service).generation + 1,
+            "changed": changed,
+            "durationMs": millis(started.elapsed()),
+            "error": described(&error),
+        });
+        self.log.emit(Event::new("axon:reload:failed", data));
+        Reload::Failed(error)
+    }
+
+    async fn build(
+        &self,
+        generation: u32,
+        survey: &Survey,
+        demand: Demand,
+    ) -> Result<(Brain, Arc<CognetKernel>, Found, Agent), ReloadError> {
         let agent = Agent::open(&self.dir)?;
-        let policy = agent.policy()?;
-        {
-            let mut service = lock(&self.service);
-            let (now, new) = (&service.policy, agent.config());
-            if now.policy != new.policy || now.tools != new.tools {
-                self.toolbox.replace_policy(policy);
-            }
-            service.policy = new.clone();
-        }
+        self.put_rights(&agent, survey, demand).await?;
         let in_service = lock(&self.service).found.clone();
         let found = self.choose(&agent, &in_service)?;
-        let recorder = Recorder::new(self.log.clone());
+        let recorder = Recorder::new(self.log.clone(), agent.secrets());
         let engine = {
             let service = lock(&self.service);
             // An engine that stays keeps its place, as in a script.

@@ -12,6 +12,8 @@ pub(super) enum Failure {
     Denied(Denied),
     /// The call was cancelled or ran out of time; its caller knows which.
     Stopped,
+    /// A tool of the user's threw.
+    Thrown(ToolError),
     Fault(Fault),
 }
 

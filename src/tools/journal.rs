@@ -11,7 +11,7 @@ use super::{
     args::quote,
     fault::{Failure, Fault, FaultKind},
     limits::{MAX_LOGGED_CHARS, MAX_LOGGED_ITEMS},
-    table::Member,
+    table::Need,
 };
 
 /// What is recorded of one call.
@@ -54,6 +54,7 @@ impl Journal<'_> {
                 error
             }
             Failure::Stopped => stopped.to_error(self.label),
+            Failure::Thrown(error) => ToolError { message: format!("{}: {}", self.label, error.message), ..error },
             Failure::Fault(fault) => fault.to_error(self.label),
         }
     }
@@ -102,9 +103,9 @@ fn milliseconds(took: Duration) -> f64 {
 }
 
 /// The call in short: its name and what it is about, which are its paths or its first argument.
-pub(super) fn label(member: &Member, call: &ToolCall) -> String {
+pub(super) fn label(needs: &[Need], call: &ToolCall) -> String {
     const MAX_CHARS: usize = 200;
-    let subjects = member.needs.iter().map(|need| need.subjects()).max().unwrap_or(1);
+    let subjects = needs.iter().map(|need| need.subjects()).max().unwrap_or(1);
     let shown = call.args.iter().take(subjects).map(|argument| match argument {
         Datum::String(text) => quote(text, MAX_CHARS),
         Datum::Undefined => String::new(),

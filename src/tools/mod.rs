@@ -11,11 +11,14 @@ mod http;
 mod journal;
 mod limits;
 mod observer;
+mod own;
 mod process;
 mod scope;
 mod stop;
 mod table;
 mod toolbox;
 
-pub use observer::ToolObserver;
+pub use observer::{ToolObserver, Unobserved};
+pub use own::{OwnGrants, OwnSettings, OwnTools, OwnToolsError};
+pub use scope::tool_declarations;
 pub use toolbox::Toolbox;

@@ -15,14 +15,19 @@ use super::{
     ToolObserver,
     args::{Args, nearest, quote},
     fault::{Failure, Fault, FaultKind},
+    fs,
     http::Client,
     journal::{Journal, label},
     limits::{MAX_LOGGED_CHARS, MAX_TOOL_TIME, STOP_GRACE, TOOL_TIME},
+    own::OwnTools,
     scope,
     stop::Stop,
     table::{self, Caller, Context, Effect, Member, Need, Run},
 };
-use crate::policy::{Approval, ApprovalRequest, Approver, Denied, Guard, Policy, Refusal, Rule};
+use crate::{
+    policy::{Approval, ApprovalRequest, Approver, Denied, Guard, Policy, Refusal, Rule},
+    secrets::Secrets,
+};
 
 /// The tools that an agent's blocks can call, under its policy. Clones share approvals.
 #[derive(Clone)]
@@ -43,25 +48,73 @@ struct Shared {
     turn: Mutex<()>,
 }
 
-/// What policy grants, decided once. A call keeps to what held when it began.
+/// What can be called, decided once. A call keeps to what held when it began.
 struct Granted {
     policy: Arc<Policy>,
+    own: Arc<OwnTools>,
+    secrets: Secrets,
     scope: Scope,
     namespaces: Arc<[Namespace]>,
 }
 
 impl Granted {
-    fn new(policy: Policy) -> Self {
-        let scope = scope::scope(&policy);
-        let namespaces = scope::namespaces(&policy).into();
-        Self { policy: Arc::new(policy), scope, namespaces }
+    fn new(policy: Policy, own: Arc<OwnTools>, secrets: Secrets) -> Self {
+        let scope = scope::scope(&policy, own.modules());
+        let namespaces = scope::namespaces(&scope).into();
+        Self { policy: Arc::new(policy), own, secrets, scope, namespaces }
+    }
+
+    fn find(&self, call: &ToolCall) -> Option<Callee> {
+        match table::find(&call.namespace, &call.function) {
+            Some(member) => Some(Callee::BuiltIn(member)),
+            None => self.own.has(&call.namespace, &call.function).then_some(Callee::Own),
+        }
+    }
+
+    /// What a tool of the user's gives, without the secrets that it was given.
+    async fn call_own(self: Arc<Self>, call: ToolCall, cancel: CancellationToken) -> Result<Datum, Failure> {
+        let Self { own, secrets, .. } = &*self;
+        match own.call(&call.namespace, &call.function, call.args, &cancel).await {
+            None => Err(Failure::Stopped),
+            Some(Ok(mut datum)) => {
+                secrets.hide_in_datum(&mut datum);
+                Ok(datum)
+            }
+            Some(Err(mut error)) => {
+                for text in [&mut error.name, &mut error.message].into_iter().chain(&mut error.code) {
+                    secrets.hide_in_text(text);
+                }
+                Err(Failure::Thrown(error))
+            }
+        }
+    }
+
+    /// A name that is no tool: the nearest one, and what is in scope.
+    fn unknown(&self, call: &ToolCall) -> Fault {
+        let wanted = format!("{}.{}", call.namespace, call.function);
+        let scope = &self.namespaces;
+        let names: Vec<_> =
+            scope.iter().flat_map(|ns| ns.members.iter().map(|member| format!("{}.{member}", ns.name))).collect();
+        let hint = match nearest(&wanted, names.iter().map(String::as_str)) {
+            Some(nearest) => format!("; did you mean {nearest}?"),
+            None => String::new(),
+        };
+        let known =
+            if names.is_empty() { "no tools are in scope".into() } else { format!("in scope: {}", names.join(", ")) };
+        FaultKind::UnknownTool.because(format!("there is no such tool{hint} ({known})"))
     }
 }
 
 impl Toolbox {
+    /// The built-in tools alone.
     pub fn new(policy: Policy, approver: Arc<dyn Approver>) -> Self {
+        Self::with_own(policy, approver, OwnTools::default(), Secrets::default())
+    }
+
+    /// With the user's own tools. The secrets are kept from whoever calls those.
+    pub fn with_own(policy: Policy, approver: Arc<dyn Approver>, own: OwnTools, secrets: Secrets) -> Self {
         let shared = Shared {
-            granted: RwLock::new(Arc::new(Granted::new(policy))),
+            granted: RwLock::new(Arc::new(Granted::new(policy, Arc::new(own), secrets))),
             http: Arc::default(),
             approver,
             asking: tokio::sync::Mutex::default(),
@@ -91,7 +144,16 @@ impl Toolbox {
     /// Puts another policy in place: it holds from the next call on, also for a block that runs. What a person approved
     /// for the session was approved under the one before, and is asked again.
     pub fn replace_policy(&self, policy: Policy) {
-        let granted = Arc::new(Granted::new(policy));
+        let now = self.granted();
+        self.put(Arc::new(Granted::new(policy, now.own.clone(), now.secrets.clone())));
+    }
+
+    /// Puts everything in place that can be called in another toolbox. Calls that run end as they began.
+    pub fn replace_with(&self, other: &Toolbox) {
+        self.put(other.granted());
+    }
+
+    fn put(&self, granted: Arc<Granted>) {
         *self.shared.granted.write().unwrap_or_else(PoisonError::into_inner) = granted;
         self.shared.approved.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -111,20 +173,20 @@ impl Toolbox {
         observer: &dyn ToolObserver,
         cancel: CancellationToken,
     ) -> Result<Datum, ToolError> {
-        let Some(member) = table::find(&call.namespace, &call.function) else {
-            let fault = self.unknown(&call);
+        let granted = self.granted();
+        let Some(callee) = granted.find(&call) else {
+            let fault = granted.unknown(&call);
             return Err(fault.to_error(&format!("{}.{}", call.namespace, call.function)));
         };
-        let label = label(member, &call);
+        let label = label(callee.needs(), &call);
         let journal = Journal { call: &call, label: &label, observer };
-        let policy = self.granted().policy.clone();
-        let admitted = self.judge(&policy, member, &journal, &cancel).await;
+        let admitted = self.judge(&granted, callee, &journal, &cancel).await;
         if let Err(failure) = admitted {
             return Err(journal.failure(failure, FaultKind::Cancelled.because("cancelled")));
         }
 
         let running = journal.start();
-        let result = self.perform(policy, member, &journal, &cancel).await;
+        let result = self.perform(granted, callee, &journal, &cancel).await;
         running.end(result.as_ref().err());
         result
     }
@@ -132,29 +194,35 @@ impl Toolbox {
     /// Everything that policy can say before the call starts.
     async fn judge(
         &self,
-        policy: &Policy,
-        member: &Member,
+        granted: &Granted,
+        callee: Callee,
         journal: &Journal<'_>,
         cancel: &CancellationToken,
     ) -> Result<(), Failure> {
         let call = journal.call;
-        let verdict = policy.tool_rule(&call.namespace, &call.function);
+        let verdict = granted.policy.tool_rule(&call.namespace, &call.function);
         let source = verdict.source.unwrap_or_default();
         if verdict.rule == Rule::Deny {
             return Err(Denied { detail: format!("the rule {source} = \"deny\" forbids it"), rule: source }.into());
         }
-        let admitted = admit(policy, member, call)?;
+        let admitted = admit(&granted.policy, callee.needs(), call)?;
         if verdict.rule == Rule::Ask {
-            return self.ask(source, journal, cancel).await;
+            return self.ask(granted, source, journal, cancel).await;
         }
-        if member.effect == Effect::Outside {
+        if callee.effect() == Effect::Outside {
             journal.policy("capsule:policy:allowed", &admitted.join(", "), journal.label);
         }
         Ok(())
     }
 
     /// Puts the call to a person, unless they allowed it for the session.
-    async fn ask(&self, rule: String, journal: &Journal<'_>, cancel: &CancellationToken) -> Result<(), Failure> {
+    async fn ask(
+        &self,
+        granted: &Granted,
+        rule: String,
+        journal: &Journal<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(), Failure> {
         let Journal { call, label, .. } = *journal;
         let shared = &self.shared;
         let function = (call.namespace.clone(), call.function.clone());
@@ -164,7 +232,9 @@ impl Toolbox {
                 return Approval::Session;
             }
             journal.policy("capsule:policy:asked", &rule, label);
+            let diff = self.diff(granted, call).await;
             let request = ApprovalRequest {
+                diff,
                 block: call.block.clone(),
                 namespace: call.namespace.clone(),
                 function: call.function.clone(),
@@ -198,14 +268,28 @@ impl Toolbox {
         Ok(())
     }
 
+    /// The difference that a call would make to a file.
+    async fn diff(&self, granted: &Granted, call: &ToolCall) -> Option<String> {
+        if call.namespace != "fs" {
+            return None;
+        }
+        let (shared, policy) = (self.shared.clone(), granted.policy.clone());
+        let (function, args) = (call.function.clone(), call.args.clone());
+        let task = tokio::task::spawn_blocking(move || {
+            let stop = Stop::new(CancellationToken::new());
+            fs::diff(&function, &Context { policy: &policy, stop: &stop, turn: &shared.turn }, args)
+        });
+        task.await.ok().flatten()
+    }
+
     async fn perform(
         &self,
-        policy: Arc<Policy>,
-        member: &'static Member,
+        granted: Arc<Granted>,
+        callee: Callee,
         journal: &Journal<'_>,
         cancel: &CancellationToken,
     ) -> Result<Datum, ToolError> {
-        if member.effect == Effect::Outside {
+        if callee.effect() == Effect::Outside {
             journal.observer.before_effect().await?;
         }
         let token = cancel.child_token();
@@ -214,20 +298,25 @@ impl Toolbox {
         let args = journal.call.args.clone();
         let shared = self.shared.clone();
         let stop = Stop::new(token.clone());
-        let (mut task, time) = match member.run {
-            Run::Blocking(run) => {
+        let (mut task, time) = match callee {
+            Callee::BuiltIn(Member { run: Run::Blocking(run), arity, .. }) => {
                 let task = tokio::task::spawn_blocking(move || {
                     stop.check()?;
-                    let args = Args::new(args, member.arity)?;
-                    run(&Context { policy: &policy, stop: &stop, turn: &shared.turn }, args)
+                    let args = Args::new(args, *arity)?;
+                    run(&Context { policy: &granted.policy, stop: &stop, turn: &shared.turn }, args)
                 });
                 (task, self.time)
             }
-            Run::Waiting(run) => {
-                let caller = Caller { policy, http: shared.http.clone(), time: self.time, stop: token.clone() };
+            Callee::BuiltIn(Member { run: Run::Waiting(run), arity, .. }) => {
+                let caller = Caller {
+                    policy: granted.policy.clone(),
+                    http: shared.http.clone(),
+                    time: self.time,
+                    stop: token.clone(),
+                };
                 let task = tokio::spawn(async move {
                     let stopped = caller.stop.clone();
-                    let args = Args::new(args, member.arity)?;
+                    let args = Args::new(args, *arity)?;
                     tokio::select! {
                         answer = run(caller, args) => answer,
                         () = stopped.cancelled() => Err(Failure::Stopped),
@@ -235,7 +324,10 @@ impl Toolbox {
                 });
                 (task, MAX_TOOL_TIME + STOP_GRACE)
             }
-            Run::Front => return Err(self.unknown(journal.call).to_error(journal.label)),
+            Callee::Own => (tokio::spawn(granted.call_own(journal.call.clone(), token.clone())), self.time),
+            Callee::BuiltIn(Member { run: Run::Front, .. }) => {
+                return Err(granted.unknown(journal.call).to_error(journal.label));
+            }
         };
         let (answer, stopped) = tokio::select! {
             answer = &mut task => (Some(answer), FaultKind::Cancelled),
@@ -262,37 +354,44 @@ impl Toolbox {
         result.map_err(|failure| journal.failure(failure, stopped))
     }
 
-    /// A name that is no tool: the nearest one, and what is in scope.
-    fn unknown(&self, call: &ToolCall) -> Fault {
-        let wanted = format!("{}.{}", call.namespace, call.function);
-        let scope = self.namespaces();
-        let names: Vec<_> =
-            scope.iter().flat_map(|ns| ns.members.iter().map(|member| format!("{}.{member}", ns.name))).collect();
-        let hint = match nearest(&wanted, names.iter().map(String::as_str)) {
-            Some(nearest) => format!("; did you mean {nearest}?"),
-            None => String::new(),
-        };
-        let known =
-            if names.is_empty() { "no tools are in scope".into() } else { format!("in scope: {}", names.join(", ")) };
-        FaultKind::UnknownTool.because(format!("there is no such tool{hint} ({known})"))
+    /// Ends what the user's tools run in.
+    pub async fn shutdown(&self) {
+        self.granted().own.shutdown().await;
     }
 }
 
-/// The first argument, where it is text.
-fn subject(call: &ToolCall) -> Option<&str> {
-    match call.args.first() {
-        Some(Datum::String(text)) => Some(text),
-        _ => None,
+/// Who serves a call.
+#[derive(Clone, Copy)]
+enum Callee {
+    BuiltIn(&'static Member),
+    /// A tool of the user's.
+    Own,
+}
+
+impl Callee {
+    fn needs(self) -> &'static [Need] {
+        match self {
+            Self::BuiltIn(member) => member.needs,
+            Self::Own => &[],
+        }
+    }
+
+    /// What a tool of the user's does outside it does through built-in tools.
+    fn effect(self) -> Effect {
+        match self {
+            Self::BuiltIn(member) => member.effect,
+            Self::Own => Effect::None,
+        }
     }
 }
 
 /// The rules that admit the paths of a call, by their text alone.
-fn admit(policy: &Policy, member: &Member, call: &ToolCall) -> Result<Vec<String>, Denied> {
+fn admit(policy: &Policy, needs: &[Need], call: &ToolCall) -> Result<Vec<String>, Denied> {
     let guard = Guard::new(policy);
     let mut admitted = Vec::new();
     // Which of them it was has to be said then.
-    let two_paths = member.needs.iter().any(|need| matches!(need, Need::Path { path: Some(1..), .. }));
-    for need in member.needs {
+    let two_paths = needs.iter().any(|need| matches!(need, Need::Path { path: Some(1..), .. }));
+    for need in needs {
         let (access, path) = match *need {
             Need::Path { access, path } => (access, path),
             Need::Net => {
@@ -326,4 +425,12 @@ fn admit(policy: &Policy, member: &Member, call: &ToolCall) -> Result<Vec<String
     }
     admitted.dedup();
     Ok(admitted)
+}
+
+/// The first argument, where it is text.
+fn subject(call: &ToolCall) -> Option<&str> {
+    match call.args.first() {
+        Some(Datum::String(text)) => Some(text),
+        _ => None,
+    }
 }

@@ -19,7 +19,7 @@ const SLOW_MODEL: &str =
 /// A brain that says its version and what it has heard.
 fn brain(version: &str) -> String {
     format!(
-        r#"defineCognet {{ name = "mind", version = "1", abi = "9", mode = {{ kind = "invocation" }} }}
+        r#"defineCognet {{ name = "mind", version = "{version}", abi = "9", mode = {{ kind = "invocation" }} }}
 loop(function(wake)
 	for _, stimulus in wake.stimuli do
 		kernel.output("cognet:output:text", {{ content = "{version}:" .. stimulus.data.content }})
@@ -300,11 +300,12 @@ fn folder_brain(dir: &Path, version: &str) {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_that_is_moved_away_and_replaced_by_a_link_is_followed() {
+fn a_checkout_and_a_folder_that_is_replaced_by_a_link_are_followed() {
     let agent = Agent::empty();
-    let mind = agent.path().join("cognets/mind");
+    let cognets = agent.path().join("cognets");
+    let mind = cognets.join("mind");
     folder_brain(&mind, "folder");
-    folder_brain(&agent.path().join("elsewhere"), "linked");
+    folder_brain(&agent.path().join("elsewhere/mind"), "linked");
     let mut dev = Dev::start(&agent, &[]);
     // As a checkout of another branch does: every file is another one, one after another.
     for file in ["src/version.lua", "src/main.lua", "cognet.config.lua"] {
@@ -316,13 +317,13 @@ fn a_folder_that_is_moved_away_and_replaced_by_a_link_is_followed() {
     dev.nth("axon:reload:complete", 1);
     dev.say("a");
     dev.until_said("branch:a");
-    fs::rename(&mind, agent.path().join("away")).expect("moved");
-    std::os::unix::fs::symlink("../elsewhere", &mind).expect("a link");
-    dev.until("the linked brain", |log| (of_kind(log, "axon:reload:complete").len() >= 2).then_some(()));
+    fs::rename(&cognets, agent.path().join("away")).expect("moved");
+    std::os::unix::fs::symlink("elsewhere", &cognets).expect("a link");
+    dev.nth("axon:reload:complete", 2);
     dev.say("b");
     dev.until_said("linked:b");
     // What is behind the link is watched, too.
-    fs::write(agent.path().join("elsewhere/src/version.lua"), "return \"edited\"\n").expect("written");
+    fs::write(agent.path().join("elsewhere/mind/src/version.lua"), "return \"edited\"\n").expect("written");
     dev.nth("axon:reload:complete", 3);
     dev.say("c");
     dev.until_said("edited:c");
@@ -443,8 +444,10 @@ fn two_hundred_saves_under_load_lose_no_stimulus_and_leak_nothing() {
     }
     fs::write(&path, brain("last")).expect("saved");
     dev.until("the last one serves", |log| {
-        let last = log.iter().rev().find(|envelope| kind(envelope).starts_with("axon:reload:"))?;
-        (kind(last) == "axon:reload:complete").then_some(())
+        let loaded = log
+            .iter()
+            .rposition(|envelope| kind(envelope) == "cognet:load:complete" && envelope["data"]["version"] == "last")?;
+        log[loaded..].iter().any(|envelope| kind(envelope) == "axon:reload:complete").then_some(())
     });
     dev.say("end");
     dev.until_said("last:end");
@@ -460,5 +463,30 @@ fn two_hundred_saves_under_load_lose_no_stimulus_and_leak_nothing() {
     });
     assert_eq!(after.watches, before.watches, "{before:?} {after:?}");
     assert!(after.resident_kib < before.resident_kib + MAX_GROWTH_KIB, "{before:?} {after:?}");
+    assert_eq!(dev.end().code, Some(0));
+}
+
+#[test]
+fn a_changed_tool_file_is_in_scope_of_the_next_block_and_a_broken_one_keeps_the_old() {
+    let tool = |body: &str| format!("/** Says. */\n{body}\n");
+    let agent = Agent::with(&[("tools/say.ts", &tool("export function one(): string { return 'one' }"))]);
+    let mut dev = Dev::start(&agent, &["--cognet", "@axon/repl"]);
+    dev.say("await say.one()");
+    dev.until_said("one");
+    agent.write(
+        "tools/say.ts",
+        &tool("export function one(): string { return 'uno' }\nexport function two(): string { return 'due' }"),
+    );
+    dev.nth("axon:reload:complete", 1);
+    dev.say("await say.one() + await say.two()");
+    dev.until_said("unodue");
+    agent.write("tools/say.ts", &tool("export function one(: string {"));
+    let failed = dev.nth("axon:reload:failed", 1);
+    assert_eq!(failed["data"]["error"]["code"], "TOOLS_INVALID");
+    assert!(failed["data"]["error"]["message"].as_str().expect("a text").contains("tools/say.ts:2"), "{failed}");
+    dev.say("'still ' + await say.two()");
+    dev.until_said("still due");
+    let types = fs::read_to_string(agent.path().join(".axon/scope.d.ts")).expect("types");
+    assert!(types.contains("two("), "the types have followed: {types}");
     assert_eq!(dev.end().code, Some(0));
 }

@@ -1,9 +1,11 @@
 //! The built binary, from outside: real files, real isolates, real crashes.
 
 mod agent_folder;
+mod asking;
 mod blocks;
 mod continuous;
 mod contract;
+mod conversation;
 mod cookbook;
 mod crash;
 mod dev;
@@ -17,5 +19,7 @@ mod log_commands;
 mod provider;
 mod support;
 mod terminal;
+mod tools;
 mod tour;
+mod typescript;
 mod zero;

@@ -52,6 +52,10 @@ impl Agent {
         path
     }
 
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path().join(path)).expect("a file")
+    }
+
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = axon();
         command.arg("-C").arg(self.path()).args(args).stdin(Stdio::null());

@@ -6,6 +6,7 @@ mod files;
 mod hostile;
 mod http;
 mod journal;
+mod own;
 mod process;
 mod scope;
 mod searching;

@@ -26,7 +26,7 @@ use super::{
     run_clock::RunClock,
 };
 use crate::{
-    Block, CapsuleHost, Launch, Limits, Namespace, ToolCall, ToolError,
+    Block, CapsuleHost, Launch, Limits, Namespace, ToolCall, ToolError, ToolFile, ToolReport,
     wire::{
         CallId, DecodeError, MAX_DATUM_DEPTH, RunId, RunReport, RunRequest, ToHost, ToKernel, frame, nests_too_deep,
     },
@@ -91,6 +91,8 @@ pub struct Incarnation {
 #[derive(Default)]
 struct Runs {
     live: HashMap<RunId, Run>,
+    /// Who waits for what files of `tools/` declare.
+    describing: HashMap<RunId, oneshot::Sender<ToolReport>>,
     dead: bool,
 }
 
@@ -211,8 +213,20 @@ impl Incarnation {
         );
         drop(runs);
         let namespaces = block.namespaces.to_vec();
-        let _ = self.outgoing.send(ToHost::Run(RunRequest { run, source: block.source.clone(), namespaces }));
+        let files = block.files.to_vec();
+        let _ = self.outgoing.send(ToHost::Run(RunRequest { run, source: block.source.clone(), namespaces, files }));
         (settled, clock)
+    }
+
+    /// Asks what files of `tools/` declare. There is no answer when the process ends before.
+    pub fn describe(&self, id: RunId, files: Vec<ToolFile>) -> oneshot::Receiver<ToolReport> {
+        let (answer, answered) = oneshot::channel();
+        let mut runs = self.runs();
+        if !runs.dead {
+            runs.describing.insert(id, answer);
+            let _ = self.outgoing.send(ToHost::Describe { id, files });
+        }
+        answered
     }
 
     /// Cancels a run's tool calls, then the block.
@@ -271,6 +285,11 @@ impl Incarnation {
                     if let Some(call) = self.runs().live.get(&run).and_then(|run| run.calls.get(&call)) {
                         call.cancel.cancel();
                     }
+                }
+                ToKernel::Described { id, report } => {
+                    let answer =
+                        self.runs().describing.remove(&id).ok_or(Violation::Turn("an answer to no question"))?;
+                    let _ = answer.send(report);
                 }
                 ToKernel::Done(report) => self.settle(report)?,
                 ToKernel::Retire => {
@@ -357,6 +376,7 @@ impl Incarnation {
     fn lose_all(&self) -> Vec<(oneshot::Sender<Settlement>, Lost)> {
         let mut runs = self.runs();
         runs.dead = true;
+        runs.describing.clear();
         let lost = runs.live.drain().map(|(_, run)| {
             run.cancel.cancel();
             (run.settle, if run.clock.started().is_some() { Lost::Running } else { Lost::BeforeStart })

@@ -19,18 +19,21 @@ use run_clock::{Overdue, RunClock};
 use serde_json::{Map, Value};
 use tokio::{
     sync::{Semaphore, oneshot},
-    time::sleep_until,
+    time::{sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Block, BlockError, BlockErrorKind, CapsuleHost, Launch, Limits, Outcome,
+    Block, BlockError, BlockErrorKind, CapsuleHost, Launch, Limits, Outcome, ToolFile, ToolReport,
     stop::StopReason,
     wire::{RunId, RunReport},
 };
 
 /// A block that lost its process before it began is sent to the next one, so often at most.
 const MAX_ATTEMPTS: usize = 3;
+
+/// How long reading the user's tools may take.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs model-written TypeScript in a process of its own.
 ///
@@ -99,6 +102,23 @@ impl Capsule {
     pub async fn run_all(&self, blocks: Vec<Block>, cancel: CancellationToken) -> Vec<Outcome> {
         let runs = blocks.into_iter().map(|block| self.run(block, cancel.clone()));
         deno_core::futures::future::join_all(runs).await
+    }
+
+    /// What files of `tools/` declare. They are read in the process, never by the kernel itself.
+    ///
+    /// # Errors
+    /// `CAPSULE_CRASHED` when the process does not start or dies of the files.
+    pub async fn describe(&self, files: Vec<ToolFile>) -> Result<ToolReport, BlockError> {
+        let incarnation = self.0.incarnation().await.map_err(|error| crashed(&error.to_string()))?;
+        let answer = incarnation.describe(self.0.next_run.fetch_add(1, Relaxed), files);
+        match timeout(DESCRIBE_TIMEOUT, answer).await {
+            Ok(Ok(report)) => Ok(report),
+            Ok(Err(_)) => Err(crashed("the process that reads the tools died of them")),
+            Err(_) => {
+                incarnation.kill();
+                Err(crashed("the process that reads the tools did not come to an end"))
+            }
+        }
     }
 
     /// Starts the process and its first isolates in the background.

@@ -53,6 +53,7 @@ fn start(isolate: &mut Isolate, request: &RunRequest, value_room: usize) -> Resu
         .map_err(|error| source_error(&error, &request.namespaces))?;
     let hint = scope_hint(&request.namespaces);
     isolate.set_block(erased.source_map, hint.clone());
+    isolate.set_files(&request.files);
     let block = isolate.runtime.execute_script(SOURCE_NAME, erased.code).map_err(|error| engine_error(&error))?;
     let namespaces = namespaces_json(&request.namespaces);
     deno_core::scope!(scope, &mut isolate.runtime);

@@ -16,10 +16,11 @@ use deno_web::{BlobStore, InMemoryBroadcastChannel};
 
 use super::{
     control::{RunControl, Settled},
+    files::Files,
     memory::{self, Budget},
     oom, ops,
 };
-use crate::{source::SOURCE_NAME, stop::StopReason};
+use crate::{ToolFile, source::SOURCE_NAME, stop::StopReason};
 
 /// What the heap may grow beyond its limit while a block that is out of memory is being stopped.
 const UNWIND_HEADROOM_BYTES: usize = 16 << 20;
@@ -102,6 +103,11 @@ impl Isolate {
         let _ = self.tenant.set(Arc::clone(control));
         let state = ops::RunState { control: Arc::clone(control), settled: None, calls: 0, in_flight: 0 };
         self.op_state().borrow_mut().put(state);
+    }
+
+    /// Makes files of `tools/` known to the loader.
+    pub fn set_files(&self, files: &[ToolFile]) {
+        self.loader.files.set(files);
     }
 
     /// Tells the loader of the block's positions and of what it can use instead of modules.
@@ -205,10 +211,11 @@ fn call<'s>(
     function.call(scope, table, &[]).map(|_| ()).ok_or(IsolateError::Threw(name))
 }
 
-/// Loads nothing; knows the block's source map.
+/// Loads nothing but files of `tools/`, where there are any; knows the source maps.
 #[derive(Default)]
 struct Loader {
     block: OnceCell<LoaderBlock>,
+    files: Files,
 }
 
 struct LoaderBlock {
@@ -224,8 +231,8 @@ impl Loader {
 }
 
 impl ModuleLoader for Loader {
-    fn resolve(&self, specifier: &str, _referrer: &str, _kind: ResolutionKind) -> ModuleResolveResponse {
-        Err(self.refuse(specifier))
+    fn resolve(&self, specifier: &str, referrer: &str, _kind: ResolutionKind) -> ModuleResolveResponse {
+        self.files.resolve(specifier, referrer).unwrap_or_else(|| Err(self.refuse(specifier)))
     }
 
     fn load(
@@ -234,14 +241,14 @@ impl ModuleLoader for Loader {
         _referrer: Option<&ModuleLoadReferrer>,
         _options: ModuleLoadOptions,
     ) -> ModuleLoadResponse {
-        ModuleLoadResponse::Sync(Err(self.refuse(specifier.as_str())))
+        ModuleLoadResponse::Sync(self.files.load(specifier).unwrap_or_else(|| Err(self.refuse(specifier.as_str()))))
     }
 
     fn get_source_map(&self, file_name: &str) -> Option<Cow<'_, [u8]>> {
         if file_name == SOURCE_NAME {
             self.block.get().map(|block| Cow::Borrowed(block.source_map.as_slice()))
         } else {
-            None
+            self.files.source_map(file_name).map(Cow::Owned)
         }
     }
 }

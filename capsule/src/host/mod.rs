@@ -5,6 +5,7 @@
 mod block;
 mod clocks;
 mod control;
+mod files;
 mod isolate;
 mod memory;
 mod oom;
@@ -31,7 +32,7 @@ use rustix::process::Signal;
 use tokio::sync::mpsc;
 
 use crate::{
-    Limits,
+    Limits, source,
     wire::{RunId, RunRequest, ToHost, ToKernel, frame},
 };
 
@@ -161,6 +162,12 @@ impl Host {
                     // A run that has just ended takes no more results.
                     let _ = ticket.events.send(Event::ToolResult { call, result });
                 }
+            }
+            ToHost::Describe { id, files } => {
+                let host = Arc::clone(self);
+                thread::Builder::new()
+                    .name("tools".into())
+                    .spawn(move || host.send(&ToKernel::Described { id, report: source::describe(&files) }))?;
             }
             ToHost::Limits(_) | ToHost::Shutdown => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel sent limits twice"));

@@ -4,10 +4,12 @@
 //! source map that speaks of the source as the model wrote it, fence included.
 
 mod completion;
+mod declarations;
 mod fence;
 mod nesting;
 mod typescript;
 
+pub use declarations::{describe, module_code};
 pub use nesting::MAX_NESTING;
 pub use typescript::{erase, erase_types};
 

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use super::codec::{DecodeError, Decoder, Encoder};
-use crate::{BlockError, BlockErrorKind, Datum, Limits, Namespace, ToolError};
+use super::{
+    codec::{DecodeError, Decoder, Encoder},
+    tools,
+};
+use crate::{BlockError, BlockErrorKind, Datum, Limits, Namespace, ToolError, ToolFile, ToolReport};
 
 /// Names a run within one incarnation of the process.
 pub type RunId = u64;
@@ -24,6 +27,11 @@ pub enum ToHost {
         result: Result<Datum, ToolError>,
     },
     Shutdown,
+    /// Asks what files of `tools/` declare.
+    Describe {
+        id: RunId,
+        files: Vec<ToolFile>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +39,7 @@ pub struct RunRequest {
     pub run: RunId,
     pub source: String,
     pub namespaces: Vec<Namespace>,
+    pub files: Vec<ToolFile>,
 }
 
 /// From the isolate process to the kernel.
@@ -55,6 +64,10 @@ pub enum ToKernel {
         call: CallId,
     },
     Done(RunReport),
+    Described {
+        id: RunId,
+        report: ToolReport,
+    },
     /// An isolate could not be stopped: the process wants to be replaced once its other runs have ended.
     Retire,
 }
@@ -86,6 +99,7 @@ impl ToHost {
                     out.str(&namespace.name);
                     out.list(&namespace.members, |out, member| out.str(member));
                 });
+                tools::encode_files(&mut out, &request.files);
             }
             Self::Cancel(run) => {
                 out.u8(2);
@@ -109,6 +123,11 @@ impl ToHost {
                 }
             }
             Self::Shutdown => out.u8(4),
+            Self::Describe { id, files } => {
+                out.u8(5);
+                out.u64(*id);
+                tools::encode_files(&mut out, files);
+            }
         }
         out.finish()
     }
@@ -122,6 +141,7 @@ impl ToHost {
                 source: body.string()?,
                 namespaces: body
                     .list(|body| Ok(Namespace { name: body.string()?, members: body.list(Decoder::string)? }))?,
+                files: tools::decode_files(&mut body)?,
             }),
             2 => Self::Cancel(body.u64()?),
             3 => Self::ToolResult {
@@ -138,6 +158,7 @@ impl ToHost {
                 },
             },
             4 => Self::Shutdown,
+            5 => Self::Describe { id: body.u64()?, files: tools::decode_files(&mut body)? },
             tag => return Err(DecodeError::UnknownTag { what: "a message to the host", tag }),
         };
         body.finish()?;
@@ -170,6 +191,11 @@ impl ToKernel {
                 encode_report(&mut out, report);
             }
             Self::Retire => out.u8(4),
+            Self::Described { id, report } => {
+                out.u8(6);
+                out.u64(*id);
+                tools::encode_report(&mut out, report);
+            }
             Self::CancelCall { run, call } => {
                 out.u8(5);
                 out.u64(*run);
@@ -193,6 +219,7 @@ impl ToKernel {
             },
             3 => Self::Done(decode_report(&mut body)?),
             4 => Self::Retire,
+            6 => Self::Described { id: body.u64()?, report: tools::decode_report(&mut body)? },
             5 => Self::CancelCall { run: body.u64()?, call: body.u64()? },
             tag => return Err(DecodeError::UnknownTag { what: "a message to the kernel", tag }),
         };
@@ -331,10 +358,13 @@ mod tests {
 
     fn to_host() -> impl Strategy<Value = ToHost> {
         let namespace = (any::<String>(), any::<Vec<String>>()).prop_map(|(name, members)| Namespace { name, members });
+        let files = prop::collection::vec(tools::tests::file(), 0..3);
         prop_oneof![
             Just(ToHost::Limits(Limits::default())),
-            (any::<u64>(), any::<String>(), prop::collection::vec(namespace, 0..4))
-                .prop_map(|(run, source, namespaces)| ToHost::Run(RunRequest { run, source, namespaces })),
+            (any::<u64>(), any::<String>(), prop::collection::vec(namespace, 0..4), files.clone()).prop_map(
+                |(run, source, namespaces, files)| ToHost::Run(RunRequest { run, source, namespaces, files })
+            ),
+            (any::<u64>(), files).prop_map(|(id, files)| ToHost::Describe { id, files }),
             any::<u64>().prop_map(ToHost::Cancel),
             (any::<u64>(), any::<u64>(), prop::result::maybe_err(datum(), tool_error()))
                 .prop_map(|(run, call, result)| ToHost::ToolResult { run, call, result }),
@@ -371,6 +401,7 @@ mod tests {
                     args
                 }),
             report.prop_map(ToKernel::Done),
+            (any::<u64>(), tools::tests::report()).prop_map(|(id, report)| ToKernel::Described { id, report }),
             Just(ToKernel::Retire),
             (any::<u64>(), any::<u64>()).prop_map(|(run, call)| ToKernel::CancelCall { run, call }),
         ]

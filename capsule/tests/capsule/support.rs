@@ -120,7 +120,12 @@ impl Bench {
     }
 
     pub fn block(&self, source: &str) -> Block {
-        Block { id: "block-1".into(), source: source.into(), namespaces: Arc::clone(&self.namespaces) }
+        Block {
+            id: "block-1".into(),
+            source: source.into(),
+            namespaces: Arc::clone(&self.namespaces),
+            files: Arc::default(),
+        }
     }
 
     pub async fn run(&self, source: &str) -> Outcome {

@@ -62,6 +62,13 @@ impl Editor {
         Self { requests, typed, screen, asked: false }
     }
 
+    /// Drops what was typed before a question was there to be read.
+    pub(super) fn forget_typed(&self) {
+        // A terminal that is gone has nothing to be dropped.
+        #[cfg(unix)]
+        let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+    }
+
     /// The next thing that is typed. Nothing is lost when the future is dropped: the line goes on being edited.
     pub(super) async fn next(&mut self) -> io::Result<Typed> {
         if !self.asked {

@@ -4,12 +4,16 @@ mod commands;
 mod editor;
 mod fold;
 mod prose;
+mod question;
 mod screen;
 mod supervisor;
 mod talk;
 pub(super) mod terminal;
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::Arc,
+};
 
 use tokio::sync::{mpsc, watch};
 
@@ -25,9 +29,11 @@ use crate::{
     Watcher,
     agent::Agent,
     log::Observer,
+    policy::{Approver, Unattended},
     session::{Session, Survey},
 };
 use editor::{Editor, Status};
+use question::questions;
 use screen::{Detail, Screen};
 use supervisor::Supervisor;
 use talk::{Feed, MidWake, Talk};
@@ -74,7 +80,9 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
     let detail = if dev.is_some() { Detail::Development } else { Detail::Answer };
     let face = if on_terminal { Face::Screen(Screen::new(detail)) } else { Face::Plain(View::of(common.json)) };
     let mut watcher = dev.map(|_| Watcher::new());
-    let (agent, survey, session) = open(common, &face, watcher.as_mut()).await?;
+    let (asking, questions) = questions();
+    let approver: Arc<dyn Approver> = if on_terminal { Arc::new(asking) } else { Arc::new(Unattended) };
+    let (agent, survey, session) = open(common, &face, approver, watcher.as_mut()).await?;
 
     let (printed, progress) = watch::channel(None);
     let observer = session.log().subscribe(session.opened_after());
@@ -91,6 +99,7 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
     };
     let price = agent.config().engine.price;
     let dir = agent.dir().to_owned();
+    let types = dev.map(|_| dir.clone());
     let supervisor = Supervisor::start(session.reloader(agent, survey), dir, watcher);
     let talk = Talk {
         feed: if headless { Feed::AsItComes } else { Feed::OneByOne },
@@ -98,12 +107,14 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
         status: dev.map(|_| status),
         session,
         input,
+        questions,
         face,
         supervisor,
         interrupts,
         progress,
         json: common.json.is_some(),
         price,
+        types,
     };
     let (session, talked) = talk.go().await;
     drop(quiet);
@@ -117,6 +128,7 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
 async fn open(
     common: &Common,
     face: &Face,
+    approver: Arc<dyn Approver>,
     mut watcher: Option<&mut Watcher>,
 ) -> Result<(Agent, Survey, Session), Failure> {
     // One session, however often it takes.
@@ -130,7 +142,7 @@ async fn open(
                 None => run::chosen_session(common, &agent)?.unwrap_or_default(),
             };
             chosen = Some(id.clone());
-            let session = run::open_as(common, &agent, Some(id)).await?;
+            let session = run::open_as(common, &agent, Some(id), approver.clone()).await?;
             Ok::<_, Failure>((agent, session))
         };
         match (opened.await, watcher.as_deref_mut()) {
@@ -146,6 +158,13 @@ async fn open(
 }
 
 impl Input {
+    /// Drops what was typed and has not been read, where a person types.
+    fn forget_typed(&self) {
+        if let Self::Editor(editor) = self {
+            editor.forget_typed();
+        }
+    }
+
     async fn next(&mut self) -> io::Result<Typed> {
         match self {
             Self::Editor(editor) => editor.next().await,

@@ -9,6 +9,9 @@ use crate::cli::console::{BOLD, CYAN};
 /// Narrower windows are written to as if they had this many columns.
 const MIN_COLUMNS: usize = 20;
 
+/// Columns of a tab.
+const TAB: usize = 4;
+
 const FENCE: &str = "```";
 
 /// Text on its way to a terminal.
@@ -16,6 +19,8 @@ pub(super) struct Prose {
     columns: usize,
     column: usize,
     word: Vec<(char, Style)>,
+    /// Columns of space between what was written and the word.
+    spaces: usize,
     /// The first characters of the line, as many as tell a fence.
     start: String,
     fenced: bool,
@@ -31,6 +36,7 @@ impl Prose {
             columns: MIN_COLUMNS,
             column: 0,
             word: Vec::new(),
+            spaces: 0,
             start: String::new(),
             fenced: false,
             heading: false,
@@ -78,6 +84,7 @@ impl Prose {
                 self.end_word(out);
                 out.push('\n');
                 self.column = 0;
+                self.spaces = 0;
                 self.start.clear();
                 self.heading = false;
                 // A mark that was never closed is no mark.
@@ -87,12 +94,7 @@ impl Prose {
             ' ' | '\t' if !self.fenced => {
                 self.end_word(out);
                 self.note_start(c);
-                let width = if c == '\t' { 4 } else { 1 };
-                // A space at the end of a full line is the break itself.
-                if self.column + width < self.columns {
-                    out.extend(std::iter::repeat_n(' ', width));
-                    self.column += width;
-                }
+                self.spaces += if c == '\t' { TAB } else { 1 };
             }
             _ => {
                 let style = self.style_of(c);
@@ -146,12 +148,18 @@ impl Prose {
 
     fn end_word(&mut self, out: &mut String) {
         let width: usize = self.word.iter().map(|(c, _)| c.width().unwrap_or(0)).sum();
-        if self.column > 0 && self.column + width > self.columns && !self.fenced {
-            while out.ends_with(' ') {
-                out.pop();
-            }
+        if self.word.is_empty() {
+            return;
+        }
+        // Spaces that no word follows on the line are the break itself.
+        let spaces = std::mem::take(&mut self.spaces);
+        if self.column > 0 && self.column + spaces + width > self.columns && !self.fenced {
             out.push('\n');
             self.column = 0;
+        } else {
+            let spaces = spaces.min(self.columns.saturating_sub(self.column));
+            out.extend(std::iter::repeat_n(' ', spaces));
+            self.column += spaces;
         }
         let mut now = Style::new();
         for (c, style) in self.word.drain(..) {

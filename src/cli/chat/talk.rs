@@ -1,6 +1,6 @@
 //! The course of a conversation: what is typed becomes stimuli, stimuli wake the brain, and brains are changed in between.
 
-use std::{collections::VecDeque, io, pin::pin, sync::PoisonError};
+use std::{collections::VecDeque, io, path::PathBuf, pin::pin, sync::PoisonError};
 
 use axon_runtime::{AbortController, Mode};
 use tokio::sync::watch;
@@ -10,6 +10,7 @@ use super::{
     commands::{self, Command, Then, Typist},
     editor::Status,
     fold::duration,
+    question::{Question, Questions},
     screen::good,
     supervisor::Supervisor,
 };
@@ -20,6 +21,7 @@ use crate::{
         failure::Failure,
         interrupt::{Interrupts, USER},
         run::judge,
+        types,
     },
     config::Price,
     log::LogError,
@@ -52,6 +54,7 @@ pub(super) enum MidWake {
 pub(super) struct Talk {
     pub(super) session: Session,
     pub(super) input: Input,
+    pub(super) questions: Questions,
     pub(super) feed: Feed,
     pub(super) face: Face,
     pub(super) supervisor: Supervisor,
@@ -63,6 +66,8 @@ pub(super) struct Talk {
     pub(super) progress: watch::Receiver<Option<u64>>,
     pub(super) json: bool,
     pub(super) price: Option<Price>,
+    /// The agent folder whose types follow what is reloaded.
+    pub(super) types: Option<PathBuf>,
 }
 
 /// What has come up and is not done.
@@ -142,7 +147,8 @@ impl Talk {
         let listens = self.feed == Feed::AsItComes || self.session.mode() == Mode::Continuous;
         let inbox = self.session.inbox();
         let wakes_on_text = self.wakes_on_text();
-        let Self { session, input, supervisor, face, status, mid_wake, .. } = self;
+        let Self { session, input, questions, supervisor, face, status, mid_wake, .. } = self;
+        let mut open: Option<Question> = None;
         let outcome = {
             let mut wake = pin!(session.wake_on_beat(&abort, missed));
             loop {
@@ -155,9 +161,16 @@ impl Talk {
                             abort.abort(RELOADING);
                         }
                     }
-                    typed = input.next(), if listens && !agenda.ended => match typed? {
-                        Typed::Interrupt => abort.abort(USER),
-                        typed => agenda.due |= note(typed, agenda, &inbox).await? && wakes_on_text,
+                    Some(question) = questions.recv(), if open.is_none() => {
+                        input.forget_typed();
+                        face.note(&question.text())?;
+                        open = Some(question);
+                    }
+                    () = withdrawn(open.as_mut()) => open = None,
+                    typed = input.next(), if (listens || open.is_some()) && !agenda.ended => match (typed?, open.take()) {
+                        (typed, Some(question)) => question.answer(&typed),
+                        (Typed::Interrupt, None) => abort.abort(USER),
+                        (typed, None) => agenda.due |= note(typed, agenda, &inbox).await? && wakes_on_text,
                     }
                 }
             }
@@ -216,6 +229,9 @@ impl Talk {
         }
         if let Some(error) = &reloaded.unload_error {
             self.face.note(&format!("{YELLOW}! the old cognet did not end well: {error}{YELLOW:#}"))?;
+        }
+        if let Some(dir) = &self.types {
+            types::write(dir, &self.session.scope())?;
         }
         self.show_status(Some(&reloaded));
         Ok(())
@@ -289,6 +305,14 @@ async fn note(typed: Typed, agenda: &mut Agenda, inbox: &Inbox) -> Result<bool, 
 async fn beat(beats: Option<&mut Beats>) -> u64 {
     match beats {
         Some(beats) => beats.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Nobody waits for the answer any more.
+async fn withdrawn(question: Option<&mut Question>) {
+    match question {
+        Some(question) => question.withdrawn().await,
         None => std::future::pending().await,
     }
 }

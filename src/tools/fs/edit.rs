@@ -20,14 +20,32 @@ struct Edit {
     all: bool,
 }
 
-pub(in crate::tools) fn edit(context: &Context, mut args: Args) -> Result<Datum, Failure> {
+pub(in crate::tools) fn edit(context: &Context, args: Args) -> Result<Datum, Failure> {
+    let _turn = context.turn()?;
+    let Edited { path, new, replacements, .. } = edited(context, args)?;
+    let spot = Spot::of(Guard::new(context.policy).locate(Access::Write, &path)?, false)?;
+    replace(&spot.folder, &spot.name, spot.old.as_ref(), context.stop, |file| {
+        write_all(file, new.as_bytes(), context.stop)
+    })?;
+    Ok(object([("replacements", Datum::Number(replacements as f64))]))
+}
+
+/// A file before and after the edits of a call.
+pub(super) struct Edited {
+    pub path: String,
+    pub old: String,
+    pub new: String,
+    pub replacements: usize,
+}
+
+/// What the edits of a call come to; nothing is changed.
+pub(super) fn edited(context: &Context, mut args: Args) -> Result<Edited, Failure> {
     let path = args.string(0, "path")?;
     let edits = match args.take(1) {
         Datum::Array(items) => items.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?,
         one @ Datum::Object(_) => vec![parse(one)?],
         other => return Err(expected("edits", "{ find, replace } or an array of them", &other, "")),
     };
-    let _turn = context.turn()?;
     let guard = Guard::new(context.policy);
     let (mut file, metadata) = open_to_read(&guard, &guard.locate(Access::Read, &path)?)?;
     if metadata.len() > MAX_READ_BYTES {
@@ -35,13 +53,9 @@ pub(in crate::tools) fn edit(context: &Context, mut args: Args) -> Result<Datum,
         return Err(FaultKind::TooLarge.because(detail).into());
     }
     let bytes = read_range(&mut file, 0, MAX_READ_BYTES, context.stop)?;
-    let text = String::from_utf8(bytes).map_err(|_| FaultKind::NotText.because("is not UTF-8 text"))?;
-    let (text, replacements) = apply(text, &edits)?;
-    let spot = Spot::of(guard.locate(Access::Write, &path)?, false)?;
-    replace(&spot.folder, &spot.name, spot.old.as_ref(), context.stop, |file| {
-        write_all(file, text.as_bytes(), context.stop)
-    })?;
-    Ok(object([("replacements", Datum::Number(replacements as f64))]))
+    let old = String::from_utf8(bytes).map_err(|_| FaultKind::NotText.because("is not UTF-8 text"))?;
+    let (new, replacements) = apply(old.clone(), &edits)?;
+    Ok(Edited { path, old, new, replacements })
 }
 
 fn parse(value: Datum) -> Result<Edit, Failure> {

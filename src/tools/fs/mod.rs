@@ -7,10 +7,13 @@ mod ignored;
 mod list;
 mod manage;
 mod pattern;
+mod preview;
 mod read;
 mod search;
 mod walk;
 mod write;
+
+pub(super) use preview::diff;
 
 use super::table::{Effect, Member, Module, Need, Run, TypeDeclaration};
 use crate::policy::Access;

@@ -68,26 +68,34 @@ pub(super) const FETCH: Module = Module {
     flat: true,
     types: &[
         TypeDeclaration {
-            name: "RequestInit",
-            declaration: r#"interface RequestInit {
+            name: "FetchOptions",
+            declaration: r#"interface FetchOptions {
   /** Default "GET". */
   method?: string;
-  headers?: Record<string, string> | [string, string][] | Headers;
-  body?: string | Uint8Array | ArrayBuffer | URLSearchParams | null;
+  headers?: Record<string, string> | Iterable<[string, string]>;
+  /** Text or bytes; `JSON.stringify` makes text of anything else. */
+  body?: string | Uint8Array | ArrayBuffer | null;
   redirect?: "follow" | "manual" | "error";
-  signal?: AbortSignal | null;
+  signal?: FetchSignal | null;
+}
+
+/** An `AbortSignal`, for example `signal`, which aborts with the block. */
+interface FetchSignal {
+  readonly aborted: boolean;
+  readonly reason: any;
+  throwIfAborted(): void;
 }"#,
         },
         TypeDeclaration {
-            name: "Response",
-            declaration: r#"interface Response {
+            name: "FetchResponse",
+            declaration: r#"interface FetchResponse {
   readonly url: string;
   readonly status: number;
   readonly statusText: string;
   /** Whether the status is 200 to 299. */
   readonly ok: boolean;
   readonly redirected: boolean;
-  readonly headers: Headers;
+  readonly headers: FetchHeaders;
   readonly bodyUsed: boolean;
   text(): Promise<string>;
   json(): Promise<any>;
@@ -95,20 +103,19 @@ pub(super) const FETCH: Module = Module {
   arrayBuffer(): Promise<ArrayBuffer>;
 }
 
-interface Headers {
+interface FetchHeaders extends Iterable<[string, string]> {
   get(name: string): string | null;
   has(name: string): boolean;
   keys(): IterableIterator<string>;
   values(): IterableIterator<string>;
   entries(): IterableIterator<[string, string]>;
   forEach(callback: (value: string, name: string) => void): void;
-  [Symbol.iterator](): IterableIterator<[string, string]>;
 }"#,
         },
     ],
     members: &[Member {
         name: "fetch",
-        declaration: "function fetch(url: string | URL, init?: RequestInit): Promise<Response>",
+        declaration: "function fetch(url: string | { readonly href: string }, options?: FetchOptions): Promise<FetchResponse>",
         doc: "As on the web, without streaming: the answer is whole when the promise is fulfilled.\n\
               The host has to be granted.\n\
               @example const user = await (await fetch(\"https://api.github.com/users/octocat\")).json();",
