@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use axon::engine::{Engine, EngineConfigError, EngineSpec};
-use axon_runtime::{AbortController, EngineEvent, Format, Usage};
+use axon_runtime::{AbortController, EngineEvent, Format, StreamRequest, Usage};
 use serde_json::json;
 
 use crate::support::{Facts, Recorder, infer, no_env, request, scripted, scripted_with};
@@ -107,6 +107,24 @@ async fn a_strict_script_fails_past_its_end() {
     infer(&model.engine, request(Format::Air)).await.done();
     let outcome = infer(&model.engine, request(Format::Air)).await;
     assert!(outcome.failure().contains("holds 1 calls; this is call 2"), "{}", outcome.failure());
+}
+
+#[tokio::test]
+async fn a_call_with_a_model_answers_requests_for_that_model_alone() {
+    let model = scripted(&json!({ "strict": true, "calls": [
+        { "model": "large", "text": "from the large" },
+        { "text": "from any" },
+        { "model": "small", "text": "from the small" },
+    ] }));
+    let ask = async |name: &str| {
+        let asked = StreamRequest { model: Some(name.to_owned()), ..request(Format::Raw) };
+        infer(&model.engine, asked).await
+    };
+    assert_eq!(ask("small").await.done().text, "from any");
+    assert_eq!(ask("small").await.done().text, "from the small");
+    assert_eq!(ask("large").await.done().text, "from the large");
+    let failure = ask("large").await;
+    assert!(failure.failure().contains("holds 2 calls for model large; this is call 3"), "{}", failure.failure());
 }
 
 #[tokio::test]
