@@ -7,6 +7,7 @@ mod fake;
 mod json;
 mod limits;
 mod load;
+mod many;
 mod modules;
 mod sandbox;
 mod types;
