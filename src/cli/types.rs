@@ -9,10 +9,11 @@ use crate::tools::tool_declarations;
 
 /// Writes every file of `.axon/` anew.
 pub(super) fn write(agent_dir: &Path, scope: &Scope) -> Result<(), Failure> {
-    let folder = agent_dir.join(".axon");
     let tools = tool_declarations();
-    let generated = [("scope.d.ts", scope.dts.as_str()), ("tools.d.ts", tools.as_str())];
-    for (name, text) in AUTHOR_FILES.iter().copied().chain(generated) {
+    let folder = agent_dir.join(".axon");
+    for (name, text) in
+        AUTHOR_FILES.iter().copied().chain([("scope.d.ts", scope.dts.as_str()), ("tools.d.ts", tools.as_str())])
+    {
         let path = folder.join(name);
         let parent = path.parent().unwrap_or(&folder);
         fs::create_dir_all(parent).and_then(|()| fs::write(&path, text)).map_err(|error| {

@@ -1,8 +1,8 @@
 //! The rule `ask`, answered at a terminal.
 
 use crate::{
-    pty::Terminal,
     support::{Agent, of_kind},
+    terminal::Terminal,
 };
 
 const RULES: &str = "[policy]\nrun = [\"sh\"]\n[policy.fs]\nread = [\".\"]\nwrite = [\"work\"]\n\

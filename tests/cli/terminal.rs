@@ -1,358 +1,88 @@
-//! `chat` and `dev` on a terminal: what is on the screen, and what the keys do.
+//! The program at a terminal: a pseudo-terminal with a test at its other end.
 
 use std::{
+    fs::File,
     io::{Read, Write},
-    num::NonZeroU16,
+    os::unix::process::CommandExt,
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex},
+    thread,
 };
 
-use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
-use serde_json::Value;
+use rustix::{
+    fs::{Mode, OFlags},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+};
 
-use crate::support::{Agent, of_kind, read_log, until};
+use crate::support::until;
 
-const CTRL_C: &str = "\x03";
-const CTRL_D: &str = "\x04";
-const UP: &str = "\x1b[A";
-const ENTER: &str = "\r";
-
-/// The program on a terminal of its own.
-struct Terminal<'a> {
-    agent: &'a Agent,
-    child: Box<dyn portable_pty::Child + Send + Sync>,
-    master: Box<dyn MasterPty + Send>,
-    writer: Arc<Mutex<Box<dyn Write + Send>>>,
-    screen: Arc<Mutex<vt100::Parser>>,
+pub struct Terminal {
+    child: Child,
+    keys: File,
+    screen: Arc<Mutex<String>>,
+    /// What was looked at before.
+    seen: usize,
 }
 
-impl<'a> Terminal<'a> {
-    fn start(agent: &'a Agent, (rows, cols): (u16, u16), args: &[&str]) -> Self {
-        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
-        let pair = native_pty_system().openpty(size).expect("a terminal");
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_axon"));
-        command.arg("-C");
-        command.arg(agent.path());
-        command.args(args);
-        command.env("TERM", "xterm-256color");
-        command.env("NO_COLOR", "1");
-        command.env_remove("RUST_LOG");
-        let child = pair.slave.spawn_command(command).expect("axon starts");
-        let mut reader = pair.master.try_clone_reader().expect("a reader");
-        let writer = Arc::new(Mutex::new(pair.master.take_writer().expect("a writer")));
-        let at_least_one = |n| NonZeroU16::new(n).expect("not nothing");
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(at_least_one(rows), at_least_one(cols), 1_000)));
-        let (answers, shown) = (writer.clone(), screen.clone());
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            // The end of the program is an error here.
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                let mut screen = shown.lock().expect("a screen");
-                screen.process(&bytes[..count]);
-                // As terminals do when they are asked where the cursor is.
-                for _ in 0..String::from_utf8_lossy(&bytes[..count]).matches("\x1b[6n").count() {
-                    let (row, col) = screen.screen().cursor_position();
-                    let answer = format!("\x1b[{};{}R", row + 1, col + 1);
-                    let _ = answers.lock().expect("a writer").write_all(answer.as_bytes());
-                }
+impl Terminal {
+    /// Starts the program with a terminal of its own as its standard streams.
+    pub fn start(mut command: Command) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+        grantpt(&master).expect("its other end is ours");
+        unlockpt(&master).expect("its other end opens");
+        let name = ptsname(&master, Vec::new()).expect("its name");
+        let slave = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("its other end");
+        let stream = || Stdio::from(slave.try_clone().expect("a copy"));
+        command.stdin(stream()).stdout(stream()).stderr(stream()).env("NO_COLOR", "1");
+        // SAFETY: two system calls between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                rustix::process::setsid()?;
+                Ok(rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?)
+            });
+        }
+        let child = command.spawn().expect("axon starts");
+        // The command holds copies of the other end.
+        drop((command, slave));
+        let screen = Arc::<Mutex<String>>::default();
+        let mut output = File::from(master);
+        let keys = output.try_clone().expect("a copy");
+        let shown = screen.clone();
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // Ends with an error when nobody has the other end open.
+            while let Ok(count @ 1..) = output.read(&mut buffer) {
+                shown.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..count]));
             }
         });
-        let terminal = Self { agent, child, master: pair.master, writer, screen };
-        terminal.until_prompt();
-        terminal
+        Self { child, keys, screen, seen: 0 }
     }
 
-    fn type_in(&self, keys: &str) {
-        let mut writer = self.writer.lock().expect("a writer");
-        writer.write_all(keys.as_bytes()).and_then(|()| writer.flush()).expect("keys");
-    }
-
-    fn enter(&self, line: &str) {
-        self.type_in(line);
-        self.type_in(ENTER);
-    }
-
-    /// The rows of the screen, without the space at their ends.
-    fn rows(&self) -> Vec<String> {
-        let screen = self.screen.lock().expect("a screen");
-        let cols = screen.screen().size().1.get();
-        screen.screen().rows(0, cols).map(|row| row.trim_end().to_owned()).collect()
-    }
-
-    fn text(&self) -> String {
-        self.rows().join("\n").trim_end().to_owned()
-    }
-
-    fn until(&self, what: &str) {
-        until(&format!("{what:?} on the screen"), || self.text().contains(what).then_some(()));
-    }
-
-    /// Waits until a line can be typed.
-    fn until_prompt(&self) {
-        until("the prompt", || {
-            let text = self.text();
-            (text.lines().last()?.trim_end() == ">").then_some(())
+    /// Waits until the screen shows a text after what was seen before, and gives what came until then.
+    pub fn shows(&mut self, text: &str) -> String {
+        let (seen, screen) = (self.seen, self.screen.clone());
+        let end = until(text, move || {
+            let screen = screen.lock().unwrap();
+            screen[seen..].find(text).map(|at| seen + at + text.len())
         });
+        self.seen = end;
+        self.screen.lock().unwrap()[seen..end].replace('\r', "")
     }
 
-    fn log(&self) -> Vec<Value> {
-        self.agent.sessions().first().map(|path| read_log(path)).unwrap_or_default()
+    pub fn types(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("the terminal takes keys");
     }
 
-    fn until_logged(&self, wanted: &str, count: usize) {
-        until(wanted, || (of_kind(&self.log(), wanted).len() >= count).then_some(()));
-    }
-
-    fn end(mut self) -> u32 {
-        let code = until("the end", || self.child.try_wait().expect("the child is ours")).exit_code();
-        assert!(self.echoes(), "the terminal is as it was");
-        code
-    }
-
-    /// Whether the terminal shows what is typed, as it does for a shell.
-    fn echoes(&self) -> bool {
-        let termios = self.master.get_termios().expect("a terminal");
-        let fd = self.master.as_raw_fd();
-        assert!(fd.is_some());
-        format!("{:?}", termios.local_flags).contains("ECHO") && format!("{:?}", termios.local_flags).contains("ICANON")
+    /// Waits for the end and gives everything that was shown.
+    pub fn ends(mut self) -> (ExitStatus, String) {
+        let status = until("the end", || self.child.try_wait().expect("it is our child"));
+        (status, self.screen.lock().unwrap().replace('\r', ""))
     }
 }
 
-fn stimuli(log: &[Value]) -> Vec<String> {
-    of_kind(log, "stimulus:text")
-        .iter()
-        .map(|envelope| envelope["data"]["content"].as_str().expect("a text").to_owned())
-        .collect()
-}
-
-/// Numbers of milliseconds are not what a transcript is about.
-fn timeless(text: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(" ms") {
-        let digits = rest[..at].trim_end_matches(|c: char| c.is_ascii_digit());
-        out.push_str(digits);
-        out.push_str("N ms");
-        rest = &rest[at + 3..];
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
-    out + rest
-}
-
-const ANSWER: &str = "<text>The **answer** to everything that was ever asked, as far as anybody has found out, is:\\n漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字\\n- `6 * 7`</text>";
-
-/// An agent whose model talks, runs a block and talks again.
-fn talker() -> Agent {
-    let model = format!(
-        r#"{{"calls":[{{"text":"{ANSWER}<typescript>const a = 6\nconst text = await fs.read('boot.md')\na * 7</typescript>","chunk":7}},{{"text":"<text>So it is ${{last_result}}.</text><done/>","chunk":3}}]}}"#
-    );
-    Agent::with(&[
-        ("model.json", &model),
-        ("boot.md", "me"),
-        (
-            "axon.toml",
-            "[agent]\ncognet = \"@axon/zero\"\n[engine]\nprovider = \"script\"\nscript = \"model.json\"\n[policy.fs]\nread = [\".\"]\n[policy.tools]\n\"fs.read\" = \"allow\"\n",
-        ),
-    ])
-}
-
-#[test]
-fn a_conversation_reads_well_on_an_ordinary_and_on_a_large_window() {
-    let narrow = "\
-> what is it?
-The **answer** to everything that was ever asked, as far as anybody has found
-out, is:
-漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字
-漢字漢字
-- `6 * 7`
-✓ const a = 6 +2 · fs.read · N ms → 42
-So it is 42.
->";
-    let wide = "\
-> what is it?
-The **answer** to everything that was ever asked, as far as anybody has found out, is:
-漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字
-- `6 * 7`
-✓ const a = 6 +2 · fs.read · N ms → 42
-So it is 42.
->";
-    for (size, expected) in [((24, 80), narrow), ((50, 200), wide)] {
-        let agent = talker();
-        let terminal = Terminal::start(&agent, size, &["chat"]);
-        terminal.enter("what is it?");
-        terminal.until("So it is 42.");
-        terminal.until_prompt();
-        let text = timeless(&terminal.text());
-        let (greeting, conversation) = text.split_once('\n').expect("a greeting first");
-        assert!(greeting.starts_with("@axon/zero · session ") && greeting.ends_with("/help"), "{greeting}");
-        assert_eq!(conversation, expected, "at {size:?}");
-        terminal.type_in(CTRL_D);
-        assert_eq!(terminal.end(), 0);
-    }
-}
-
-#[test]
-fn a_narrow_window_and_wide_characters_in_the_line_keep_their_order() {
-    let agent = Agent::empty();
-    let terminal = Terminal::start(&agent, (30, 24), &["chat", "--cognet", "@axon/echo"]);
-    let said = "漢字を書く人は長い行を書く";
-    terminal.enter(said);
-    until("typed and answered", || {
-        let text: String = terminal.rows().concat();
-        (text.matches("漢字を書く人は").count() == 2).then_some(())
-    });
-    terminal.until_prompt();
-    assert_eq!(stimuli(&terminal.log()), [said]);
-    terminal.enter("/exit");
-    assert_eq!(terminal.end(), 0);
-}
-
-#[test]
-fn a_pasted_text_of_many_lines_is_one_stimulus_and_what_was_typed_before_comes_back() {
-    let agent = Agent::empty();
-    let terminal = Terminal::start(&agent, (24, 80), &["chat", "--cognet", "@axon/echo"]);
-    terminal.type_in("\x1b[200~one\ntwo\nthree\x1b[201~");
-    terminal.until("three");
-    terminal.type_in(ENTER);
-    terminal.until_logged("kernel:run:complete", 1);
-    terminal.until_prompt();
-    terminal.type_in(UP);
-    until("the history", || (terminal.text().matches("three").count() >= 3).then_some(()));
-    terminal.type_in(ENTER);
-    terminal.until_logged("kernel:run:complete", 2);
-    assert_eq!(stimuli(&terminal.log()), ["one\ntwo\nthree", "one\ntwo\nthree"]);
-    terminal.until_prompt();
-    terminal.type_in(CTRL_D);
-    assert_eq!(terminal.end(), 0);
-    assert!(agent.path().join(".axon/history").exists(), "the history is the agent's");
-}
-
-#[test]
-fn commands_tell_about_the_session_and_are_not_stimuli() {
-    let agent = talker();
-    let terminal = Terminal::start(&agent, (50, 120), &["chat", "--session", "mine"]);
-    for (command, expected) in [
-        ("/help", "/reload"),
-        ("/scope", "fs"),
-        ("/cost", "0 calls of the engine"),
-        ("/session", "session mine"),
-        ("/scop", "did you mean /scope?"),
-        ("/reload", "reloaded in"),
-    ] {
-        terminal.enter(command);
-        terminal.until(expected);
-        terminal.until_prompt();
-    }
-    terminal.enter("hello");
-    terminal.until("So it is 42.");
-    terminal.until_prompt();
-    terminal.enter("/log");
-    terminal.until("you │ hello");
-    terminal.until_prompt();
-    assert_eq!(stimuli(&terminal.log()), ["hello"]);
-    terminal.enter("/exit");
-    assert_eq!(terminal.end(), 0);
-}
-
-#[test]
-fn ctrl_c_interrupts_the_wake_and_a_second_one_leaves() {
-    let model = r#"{"calls":[{"text":"<text>slowly, slowly</text><done/>","chunk":4,"delay_ms":1},{"text":"<text>never said</text>","chunk":1,"delay_ms":60000}]}"#;
-    let agent = Agent::with(&[("model.json", model)]);
-    let script = format!("script:{}", agent.path().join("model.json").display());
-    let terminal = Terminal::start(&agent, (24, 80), &["chat", "--cognet", "@axon/zero", "--engine", &script]);
-    terminal.enter("one");
-    terminal.until("slowly, slowly");
-    terminal.until_prompt();
-    terminal.enter("two");
-    terminal.until("thinking");
-    terminal.type_in(CTRL_C);
-    terminal.until("■ interrupted by the user");
-    terminal.until_prompt();
-    assert!(!terminal.text().contains("thinking"), "the sign is gone: {}", terminal.text());
-    assert_eq!(of_kind(&terminal.log(), "kernel:run:interrupted").len(), 1);
-    terminal.type_in(CTRL_C);
-    terminal.until("Ctrl-C once more leaves");
-    terminal.until_prompt();
-    terminal.type_in(CTRL_C);
-    assert_eq!(terminal.end(), 0);
-}
-
-#[test]
-fn a_second_ctrl_c_during_a_wake_that_does_not_end_leaves_the_terminal_as_it_was() {
-    let deaf = "defineCognet { name = \"deaf\", version = \"1\", abi = \"9\" }\nloop(function(wake)\n\twhile true do pcall(kernel.run, \"await new Promise(() => {})\") end\nend)\n";
-    let agent = Agent::with(&[("cognets/deaf.lua", deaf)]);
-    let terminal = Terminal::start(&agent, (24, 80), &["chat"]);
-    terminal.enter("one");
-    terminal.until_logged("capsule:block:start", 1);
-    // Two that come at once are one.
-    let mut terminal = terminal;
-    until("the end", || {
-        terminal.type_in(CTRL_C);
-        terminal.child.try_wait().expect("the child is ours")
-    });
-    assert_eq!(terminal.end(), 130);
-}
-
-fn brain(version: &str) -> String {
-    format!(
-        "defineCognet {{ name = \"mind\", version = \"1\", abi = \"9\" }}\nloop(function(wake)\n\tfor _ in kernel.stream {{ messages = {{ {{ role = \"user\", content = \"x\" }} }}, format = \"raw\", signal = wake.signal }} do end\n\tfor _, s in wake.stimuli do\n\t\tkernel.output(\"cognet:output:text\", {{ content = \"{version} heard \" .. s.data.content }})\n\tend\n\twake.stop()\nend)\n"
-    )
-}
-
-#[test]
-fn in_dev_a_save_during_a_wake_is_the_next_answers_and_what_is_typed_meanwhile_is_kept() {
-    let model = r#"{"calls":[{"text":"slowly and slowly and slowly and slowly and slowly","chunk":2,"delay_ms":20}]}"#;
-    let agent = Agent::with(&[("cognets/mind.lua", &brain("old")), ("model.json", model)]);
-    let script = format!("script:{}", agent.path().join("model.json").display());
-    let terminal = Terminal::start(&agent, (24, 80), &["dev", "--engine", &script]);
-    terminal.until("mind · generation 1");
-    terminal.enter("a");
-    terminal.until_logged("kernel:engine:start", 1);
-    agent.write("cognets/mind.lua", &brain("new"));
-    terminal.enter("b");
-    terminal.enter("c");
-    terminal.until("new heard c");
-    terminal.until_prompt();
-    let text = terminal.text();
-    let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what:?} in {text}"));
-    let order = ["old heard a", "reloaded in", "new heard b", "new heard c", "mind · generation 2"];
-    assert!(order.map(place).is_sorted(), "{text}");
-    // While nothing goes on, a broken file is told of above the line that is being typed.
-    terminal.type_in("half a li");
-    terminal.until("> half a li");
-    agent.write("cognets/mind.lua", "loop(\n");
-    terminal.until("COGNET_SYNTAX cognets/mind.lua:");
-    terminal.until("> half a li");
-    terminal.enter("ne");
-    terminal.until("new heard half a line");
-    terminal.until_prompt();
-    agent.write("cognets/mind.lua", &brain("mended"));
-    terminal.until("mind · generation 3");
-    assert!(!terminal.text().lines().rev().take(2).any(|line| line.contains("COGNET_SYNTAX")), "{}", terminal.text());
-    assert_eq!(stimuli(&terminal.log()), ["a", "b", "c", "half a line"]);
-    terminal.type_in(CTRL_D);
-    assert_eq!(terminal.end(), 0);
-}
-
-#[test]
-fn a_conversation_is_asked_in_between_and_goes_on() {
-    const QUESTION: &str = "once, for this session, or no:";
-    let rules = "[policy.fs]\nread = [\".\"]\nwrite = [\"work\"]\n[policy.tools]\n\"fs.write\" = \"ask\"\n";
-    let agent = Agent::with(&[("axon.toml", rules), ("work/a.txt", "one\n")]);
-    let terminal = Terminal::start(&agent, (40, 100), &["chat", "--cognet", "@axon/repl"]);
-    for (content, answer, outcome) in [("first", "n", "POLICY_DENIED"), ("second", "o", "✓ await fs.write")] {
-        terminal.enter(&format!("await fs.write('work/a.txt', '{content}')"));
-        terminal.until(QUESTION);
-        terminal.until_prompt();
-        assert!(terminal.text().contains("fs.write(\"work/a.txt\")"), "{}", terminal.text());
-        terminal.enter(answer);
-        terminal.until(outcome);
-        terminal.until_prompt();
-        terminal.enter("/help");
-        terminal.until_prompt();
-    }
-    assert_eq!(agent.read("work/a.txt"), "second");
-    terminal.enter("20 + 22");
-    terminal.until("→ 42");
-    terminal.until_prompt();
-    terminal.type_in(CTRL_D);
-    assert_eq!(terminal.end(), 0);
 }
