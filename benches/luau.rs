@@ -10,8 +10,8 @@ use std::{
 
 use axon::{Agent, BUNDLED, Session, SessionOptions, WakeOutcome, policy::Unattended};
 use axon_runtime::{
-    AbortController, AbortSignal, BoxFuture, Brain, CognetSource, Entry, EventStream, Kernel, Limits, RunResult, Scope,
-    StreamRequest, VerbError,
+    AbortController, AbortSignal, BoxFuture, Brain, CognetSource, Entries, EventStream, Kernel, Limits, RunResult,
+    Scope, StreamRequest, VerbError,
 };
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -183,8 +183,8 @@ impl Kernel for Nothing {
         Ok(())
     }
 
-    fn session_get(&self, _after: Option<u64>) -> Result<Vec<Entry>, VerbError> {
-        Ok(Vec::new())
+    fn session_get(&self, _after: Option<u64>) -> Result<Entries<'_>, VerbError> {
+        Ok(Box::new(std::iter::empty()))
     }
 
     fn store_get(&self, _key: &str) -> Result<Option<Value>, VerbError> {

@@ -115,7 +115,7 @@ fn the_last_turns_are_shown_whole_however_long_the_session() {
     let broken = fs::read_to_string(path).expect("a session").replace("\"seq\":19000}", "\"seq\":19000");
     fs::write(path, broken).expect("written");
     let ran = agent.run(&["log", "show", "s", "--last", "1"]);
-    assert!(ran.code == Some(1) && ran.stderr.contains("s.jsonl:19001: not an envelope"), "{ran:?}");
+    assert!(ran.code == Some(2) && ran.stderr.contains("s.jsonl:19001: not an envelope"), "{ran:?}");
 }
 
 #[cfg(unix)]

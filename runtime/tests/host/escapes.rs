@@ -19,7 +19,12 @@ enum End {
 use End::{Fails, Held};
 
 fn tight() -> Limits {
-    Limits { cpu: Duration::from_millis(150), forced_end: Duration::from_millis(150), memory_bytes: 24 << 20, ..Limits::default() }
+    Limits {
+        cpu: Duration::from_millis(150),
+        forced_end: Duration::from_millis(150),
+        memory_bytes: 24 << 20,
+        ..Limits::default()
+    }
 }
 
 /// A neighbour that looks whether its own VM is as it should be.

@@ -210,3 +210,17 @@ async fn an_idle_brain_is_small() {
     let brain = Cognet::body("").load(&kernel).await.unwrap();
     assert!(brain.memory_bytes() < 2 << 20, "{}", brain.memory_bytes());
 }
+
+#[tokio::test]
+async fn the_top_level_can_have_less_cpu_than_hooks_and_wakes() {
+    let busy = "local began = os.clock() while os.clock() - began < 0.2 do end";
+    let limits = Limits { top_level_cpu: Duration::from_millis(50), ..Limits::default() };
+    let kernel = FakeKernel::new();
+    let loop_body = "loop(function(wake) wake.stop() end)";
+    let error = failure(Cognet::main(&format!("{busy}\n{loop_body}")).load_within(&kernel, limits).await);
+    assert_eq!((error.code.as_str(), error.at.map(|at| at.line)), ("COGNET_CPU", Some(1)));
+    assert!(error.message.contains("top level") && error.message.contains("50 ms"), "{}", error.message);
+
+    let in_hook = format!("definePlugin(function(ctx) ctx.hooks.on(\"boot\", function() {busy} end) end)\n{loop_body}");
+    Cognet::main(&in_hook).load_within(&kernel, limits).await.expect("a boot hook has the ordinary limit");
+}
