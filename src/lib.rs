@@ -6,7 +6,9 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod agent;
+mod beats;
 mod cognets;
+mod inbox;
 mod json;
 mod kernel;
 mod session;
@@ -22,7 +24,9 @@ pub mod store;
 pub mod tools;
 
 pub use agent::{Agent, AgentError};
+pub use beats::Beats;
 pub use cognets::{BUNDLED, BundledCognet, CognetLookupError, Found};
+pub use inbox::Inbox;
 pub use session::{CloseError, OpenError, Session, SessionOptions, WakeOutcome, Workbench};
 
 /// Must be the first call of `main`: in a process that was started as a capsule it serves blocks and never returns.

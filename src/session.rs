@@ -6,13 +6,17 @@ use std::{
 };
 
 use axon_capsule::Capsule;
-use axon_runtime::{AbortController, AbortSignal, Brain, CognetError, Limits, Mode, RunResult, VerbError, WakeFailure};
+use axon_runtime::{
+    AbortController, AbortSignal, Brain, CognetError, Entry, Limits, Mode, RunResult, VerbError, WakeFailure,
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
     agent::{Agent, AgentError, launch},
+    beats::Beats,
     cognets::Found,
+    inbox::Inbox,
     kernel::{Actions, CapsuleBridge, CognetKernel, Recorder},
     log::{Envelope, LogError, SessionId, SessionLog},
     policy::Approver,
@@ -66,7 +70,10 @@ pub struct Session {
     kernel: Arc<CognetKernel>,
     brain: Brain,
     found: Found,
+    inbox: Inbox,
     wake_on: Option<Vec<String>>,
+    /// The period of a continuous cognet.
+    period: Duration,
     /// Stimuli up to this seq have been handed to a wake.
     cursor: Option<u64>,
 }
@@ -149,8 +156,11 @@ impl Session {
                 return Err(error.into());
             }
         };
-        let wake_on = agent.config().cognet.wake_on.clone().or_else(|| brain.config().wake_on.clone());
-        Ok(Self { bench, kernel, brain, found, wake_on, cursor })
+        let config = &agent.config().cognet;
+        let wake_on = config.wake_on.clone().or_else(|| brain.config().wake_on.clone());
+        let period = Duration::from_millis(config.tick_ms);
+        let inbox = Inbox::new(bench.log().clone());
+        Ok(Self { bench, kernel, brain, found, inbox, wake_on, period, cursor })
     }
 
     pub fn log(&self) -> &SessionLog {
@@ -166,9 +176,21 @@ impl Session {
         self.brain.config().mode
     }
 
-    /// Whether a stimulus of this type wakes the brain.
+    /// Whether a stimulus of this type wakes the brain. Those that do not are in the next wake's stimuli. A continuous brain
+    /// is woken by its beats alone.
     pub fn wakes_on(&self, kind: &str) -> bool {
-        self.wake_on.as_ref().is_none_or(|kinds| kinds.iter().any(|known| known == kind))
+        self.mode() == Mode::Invocation
+            && self.wake_on.as_ref().is_none_or(|kinds| kinds.iter().any(|known| known == kind))
+    }
+
+    /// When a continuous brain is to be woken; `None` for one that stimuli wake.
+    pub fn beats(&self) -> Option<Beats> {
+        (self.mode() == Mode::Continuous).then(|| Beats::new(self.period))
+    }
+
+    /// Where stimuli are admitted, also while a wake runs.
+    pub fn inbox(&self) -> Inbox {
+        self.inbox.clone()
     }
 
     /// Where this process began: what it records has a greater seq.
@@ -178,22 +200,34 @@ impl Session {
 
     /// Admits a text stimulus: in the log when this returns.
     pub async fn admit_text(&self, content: &str, source: &str) -> Result<Arc<Envelope>, LogError> {
-        self.bench.recorder.commit("stimulus:text", json!({ "content": content, "source": source })).await
+        self.inbox.admit_text(content, source).await
+    }
+
+    /// Whether there are stimuli that no wake has been handed.
+    pub fn has_stimuli(&self) -> Result<bool, LogError> {
+        Ok(!self.stimuli()?.is_empty())
     }
 
     /// One wake over the stimuli since the last. Every entry of it is in the log when this returns.
     pub async fn wake(&mut self, abort: &AbortController) -> Result<WakeOutcome, LogError> {
+        self.wake_on_beat(abort, 0).await
+    }
+
+    /// The same on a beat of [`Session::beats`], before which as many were missed.
+    pub async fn wake_on_beat(&mut self, abort: &AbortController, missed: u64) -> Result<WakeOutcome, LogError> {
         let recorder = self.kernel.recorder().clone();
-        let stimuli: Vec<_> = self
-            .log()
-            .entries_after(self.cursor)?
-            .into_iter()
-            .filter(|entry| entry.kind.starts_with("stimulus:"))
-            .collect();
         let started = Instant::now();
-        recorder.set_run(Some(Uuid::now_v7().to_string()));
-        let start = recorder.commit("kernel:run:start", json!({ "stimuli": stimuli.len() })).await?;
-        self.cursor = Some(start.time.seq);
+        let stimuli = {
+            // Nothing may be admitted between what is handed over and the entry that marks it as such.
+            let _closed = self.inbox.close().await;
+            let stimuli = self.stimuli()?;
+            recorder.set_run(Some(Uuid::now_v7().to_string()));
+            let data = json!({ "stimuli": stimuli.len() });
+            let data = if missed == 0 { data } else { with(data, "missed", missed.into()) };
+            let start = recorder.commit("kernel:run:start", data).await?;
+            self.cursor = Some(start.time.seq);
+            stimuli
+        };
         self.bench.capsule.begin_wake();
 
         let result = self.brain.wake(stimuli, abort.signal()).await;
@@ -208,6 +242,11 @@ impl Session {
         recorder.set_run(None);
         self.log().sync().await?;
         Ok(outcome)
+    }
+
+    fn stimuli(&self) -> Result<Vec<Entry>, LogError> {
+        let entries = self.log().entries_after(self.cursor)?;
+        Ok(entries.into_iter().filter(|entry| entry.kind.starts_with("stimulus:")).collect())
     }
 
     /// Runs the shutdown hooks, ends the capsule and closes the log.

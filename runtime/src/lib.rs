@@ -24,10 +24,8 @@ mod nearest;
 mod nothing;
 mod source;
 mod turn;
+mod types;
 mod vm;
-
-/// The globals of a cognet as a luau-lsp definition file.
-pub const LUAU_DECLARATIONS: &str = include_str!("../luau/kernel.d.luau");
 
 pub use abort::{AbortController, AbortSignal};
 pub use brain::{Brain, WakeReport, read_config};
@@ -39,3 +37,4 @@ pub use kernel::{
 };
 pub use limits::Limits;
 pub use source::CognetSource;
+pub use types::{AUTHOR_FILES, LUAU_DECLARATIONS};

@@ -1,4 +1,4 @@
-//! `axon chat`: a line is a stimulus, a wake answers it.
+//! `axon chat`: a line is a stimulus, a wake answers it. A continuous cognet is talked with in `continuous`.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -8,6 +8,7 @@ use super::{
     approve::approver,
     args::Common,
     console::{BOLD, DIM},
+    continuous,
     failure::Failure,
     follow::{Printer, View},
     interrupt::Interrupts,
@@ -32,11 +33,34 @@ pub(super) async fn chat(common: &Common) -> Result<(), Failure> {
     if person {
         greet(&session)?;
     }
-    let talked = talk(&mut session, &keyboard, &interrupts, &mut progress, person, common.json.is_some()).await;
+    let json = common.json.is_some();
+    let talked = match session.beats() {
+        Some(beats) => continuous::talk(&mut session, beats, &keyboard, &interrupts, &mut progress, person, json).await,
+        None => talk(&mut session, &keyboard, &interrupts, &mut progress, person, json).await,
+    };
     let closed = session.close().await;
     printer.await.map_err(io::Error::other)??;
     talked?;
     Ok(closed?)
+}
+
+/// What a line of input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    Blank,
+    /// `/exit`.
+    Exit,
+    Text(&'a str),
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn of(line: &'a str) -> Self {
+        match line.trim() {
+            "" => Self::Blank,
+            "/exit" => Self::Exit,
+            _ => Self::Text(line.trim_end_matches(['\n', '\r'])),
+        }
+    }
 }
 
 /// Lines in, wakes out, until the input ends or `/exit`.
@@ -53,14 +77,19 @@ async fn talk(
             prompt()?;
         }
         let Some(line) = keyboard.line().await.transpose()? else { return Ok(()) };
-        let line = line.trim_end_matches(['\n', '\r']);
-        match line.trim() {
-            "" => continue,
-            "/exit" => return Ok(()),
-            _ => {}
+        let text = match Line::of(&line) {
+            Line::Blank => continue,
+            Line::Exit => return Ok(()),
+            Line::Text(text) => text,
+        };
+        session.admit_text(text, "chat").await?;
+        if !session.wakes_on("stimulus:text") {
+            if person {
+                deaf(session)?;
+            }
+            continue;
         }
         let abort = interrupts.guard();
-        session.admit_text(line, "chat").await?;
         let outcome = session.wake(&abort).await?;
         interrupts.release();
         // The next prompt comes after all that was said.
@@ -88,6 +117,11 @@ async fn print(mut observer: Observer, view: View, printed: watch::Sender<Option
     printer.finish()
 }
 
+fn deaf(session: &Session) -> io::Result<()> {
+    let mut err = anstream::stderr().lock();
+    writeln!(err, "{DIM}{} does not wake on text; it is handed to the next wake{DIM:#}", session.cognet())
+}
+
 fn greet(session: &Session) -> io::Result<()> {
     let mut err = anstream::stderr().lock();
     writeln!(
@@ -98,7 +132,7 @@ fn greet(session: &Session) -> io::Result<()> {
     )
 }
 
-fn prompt() -> io::Result<()> {
+pub(super) fn prompt() -> io::Result<()> {
     let mut err = anstream::stderr().lock();
     write!(err, "{BOLD}>{BOLD:#} ")?;
     err.flush()

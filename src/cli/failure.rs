@@ -35,6 +35,9 @@ pub(super) struct Failure {
     message: String,
     at: Option<Place>,
     traceback: Vec<String>,
+    /// The phase and the tick of the wake in which it happened.
+    phase: Option<String>,
+    tick: Option<u32>,
     hint: Option<String>,
 }
 
@@ -49,7 +52,7 @@ impl Failure {
     pub(super) fn new(exit: Exit, code: impl Into<String>, message: impl Into<String>) -> Self {
         let code = code.into();
         let message = without_code(message.into(), &code);
-        Self { exit, code, message, at: None, traceback: Vec::new(), hint: None }
+        Self { exit, code, message, at: None, traceback: Vec::new(), phase: None, tick: None, hint: None }
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -59,16 +62,14 @@ impl Failure {
 
     /// A cognet's failure: while loading it is the user's to mend first, during a wake it is the wake's.
     pub(super) fn cognet(exit: Exit, error: CognetError) -> Self {
-        let mut message = error.message;
-        if let Some(phase) = error.phase {
-            message.push_str(&format!(" (in phase {phase:?})"));
-        }
         Self {
             exit,
             code: error.code,
-            message,
+            message: error.message,
             at: error.at.map(|at| Place { file: at.file, line: at.line, source: at.source_line }),
             traceback: error.traceback,
+            phase: error.phase,
+            tick: error.tick,
             hint: error.hint,
         }
     }
@@ -89,9 +90,18 @@ impl Failure {
         if let Some(at) = &self.at {
             error["file"] = at.file.clone().into();
             error["line"] = at.line.into();
+            if let Some(source) = &at.source {
+                error["sourceLine"] = source.clone().into();
+            }
         }
         if !self.traceback.is_empty() {
             error["traceback"] = json!(self.traceback);
+        }
+        if let Some(phase) = &self.phase {
+            error["phase"] = phase.clone().into();
+        }
+        if let Some(tick) = self.tick {
+            error["tick"] = tick.into();
         }
         if let Some(hint) = &self.hint {
             error["hint"] = hint.clone().into();
@@ -111,8 +121,14 @@ impl Failure {
                 writeln!(err, "  {} {}", paint(CYAN, &format!("{number} |")), source.trim_end())?;
             }
         }
-        for frame in &self.traceback {
+        for frame in self.callers() {
             writeln!(err, "    at {frame}")?;
+        }
+        match (&self.phase, self.tick) {
+            (Some(phase), Some(tick)) => writeln!(err, "  in phase {phase:?} of tick {tick}")?,
+            (Some(phase), None) => writeln!(err, "  in phase {phase:?}")?,
+            (None, Some(tick)) => writeln!(err, "  in tick {tick}")?,
+            (None, None) => {}
         }
         if let Some(hint) = &self.hint {
             writeln!(err, "  {} {hint}", paint(BOLD, "hint:"))?;
@@ -127,6 +143,17 @@ fn without_code(message: String, code: &str) -> String {
     match message.split_once(": ") {
         Some((first, rest)) if !code.is_empty() && same(first) => rest.to_owned(),
         _ => message,
+    }
+}
+
+impl Failure {
+    /// The traceback without a first frame that says no more than the place itself.
+    fn callers(&self) -> &[String] {
+        let place = self.at.as_ref().map(|at| format!("{}:{}", at.file, at.line));
+        match self.traceback.split_first() {
+            Some((first, callers)) if place.as_ref() == Some(first) => callers,
+            _ => &self.traceback,
+        }
     }
 }
 

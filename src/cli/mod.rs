@@ -5,6 +5,7 @@ mod args;
 mod chat;
 mod clone;
 mod console;
+mod continuous;
 mod exec;
 mod failure;
 mod follow;
@@ -15,6 +16,7 @@ mod new;
 mod prepare;
 mod run;
 mod scope;
+mod types;
 
 use std::process::ExitCode;
 
@@ -51,7 +53,7 @@ pub fn main() -> ExitCode {
 async fn dispatch(args: Args) -> Result<(), Failure> {
     let common = args.common;
     match args.command {
-        Command::New { dir } => new::new(&dir),
+        Command::New { dir } => new::new(&dir).await,
         Command::Clone { cognet, name } => clone::clone(&common, &cognet, name.as_deref()),
         Command::Run { text } => run::run(&common, text).await,
         Command::Chat => chat::chat(&common).await,

@@ -1,6 +1,6 @@
 //! `axon prepare`: check everything without a model, and write types for editors.
 
-use std::{fs, sync::Arc};
+use std::sync::Arc;
 
 use axon_runtime::{Brain, Scope};
 
@@ -8,13 +8,14 @@ use super::{
     args::Common,
     console::Console,
     failure::{Exit, Failure},
+    types,
 };
 use crate::{
     agent::Agent,
     cognets::{self, Found},
     kernel::DryKernel,
     policy::Unattended,
-    tools::{Unobserved, tool_declarations},
+    tools::Unobserved,
 };
 
 pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
@@ -47,8 +48,8 @@ pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
             Err(failure) => failures.push(failure),
         }
     }
-    write_types(&agent, &scope)?;
-    report.good("types", "written to .axon/scope.d.ts")?;
+    types::write(agent.dir(), &scope)?;
+    report.good("types", "written to .axon/")?;
 
     // The program reports the last one as it ends.
     let last = failures.pop();
@@ -76,17 +77,6 @@ fn granted(scope: &Scope) -> String {
         .flat_map(|module| module.members.iter().map(move |member| format!("{}.{}", module.name, member.name)))
         .collect();
     if members.is_empty() { "no tool".to_owned() } else { members.join(", ") }
-}
-
-fn write_types(agent: &Agent, scope: &Scope) -> Result<(), Failure> {
-    let folder = agent.dir().join(".axon");
-    for (name, text) in [("scope.d.ts", &scope.dts), ("tools.d.ts", &tool_declarations())] {
-        let path = folder.join(name);
-        fs::create_dir_all(&folder).and_then(|()| fs::write(&path, text)).map_err(|error| {
-            Failure::new(Exit::Usage, "UNWRITABLE", format!("{} could not be written: {error}", path.display()))
-        })?;
-    }
-    Ok(())
 }
 
 struct Report {

@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use axon_runtime::Mode;
+
 use super::{
     approve::approver,
     args::Common,
@@ -26,7 +28,8 @@ pub(super) async fn run(common: &Common, words: Vec<String>) -> Result<(), Failu
     let interrupts = Interrupts::listen()?;
     let abort = interrupts.guard();
     let mut session = open(common, &agent, approver(&Keyboard::default(), &interrupts)).await?;
-    if !session.wakes_on("stimulus:text") {
+    // One beat is as good as another for a continuous cognet: the wake is its first.
+    if session.mode() == Mode::Invocation && !session.wakes_on("stimulus:text") {
         let name = session.cognet().to_owned();
         session.close().await?;
         let message = format!("the cognet {name} does not wake on stimulus:text, so there is nothing to run");

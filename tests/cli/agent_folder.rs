@@ -44,7 +44,8 @@ fn a_new_agent_runs_at_once_and_a_dropped_in_cognet_runs_beside_it() {
     assert!(ran.stdout.contains("You said"), "the configured cognet stays the default: {ran:?}");
     let ran = run(&["prepare"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(folder.join(".axon/scope.d.ts").is_file());
+    let types = std::fs::read_to_string(folder.join(".axon/scope.d.ts")).expect("prepare writes it");
+    assert!(types.contains("function overview(path?: string): Promise<Overview>"), "its tool is in scope: {types}");
 }
 
 #[test]

@@ -3,9 +3,11 @@
 mod agent_folder;
 mod asking;
 mod blocks;
+mod continuous;
 mod contract;
 mod crash;
 mod disk;
+mod errors;
 mod interrupt;
 mod log;
 mod log_commands;
