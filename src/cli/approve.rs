@@ -36,14 +36,12 @@ struct Terminal {
 impl Approver for Terminal {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Approval> {
         Box::pin(async move {
-            // An answer is what was typed after the question was seen.
-            self.keyboard.forget_typed();
             let refused = self.interrupts.question();
             if show(&preview(&request)).is_err() {
                 return Approval::Nobody;
             }
             let answer = tokio::select! {
-                line = self.keyboard.line() => line,
+                line = self.keyboard.answer() => line,
                 () = refused => {
                     let _ = show("\n");
                     return Approval::No;

@@ -54,7 +54,7 @@ pub fn main() -> ExitCode {
 async fn dispatch(args: Args) -> Result<(), Failure> {
     let common = args.common;
     match args.command {
-        Command::New { dir } => new::new(&dir),
+        Command::New { dir } => new::new(&dir).await,
         Command::Clone { cognet, name } => clone::clone(&common, &cognet, name.as_deref()),
         Command::Run { text } => run::run(&common, text).await,
         Command::Chat => chat::chat(&common).await,

@@ -7,13 +7,15 @@ use super::{
     failure::{Exit, Failure},
     types,
 };
-use crate::{agent::Agent, policy::Unattended, tools::Toolbox};
+use crate::{agent::Agent, policy::Unattended, tools::Unobserved};
 
 /// Every file of a new agent.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 10] = [
     ("axon.toml", include_str!("new_agent/axon.toml")),
     ("boot.md", include_str!("new_agent/boot.md")),
     ("cognets/hello.lua", include_str!("new_agent/cognets/hello.lua")),
+    ("tools/folder.ts", include_str!("new_agent/tools/folder.ts")),
+    ("tools/tsconfig.json", include_str!("new_agent/tools/tsconfig.json")),
     (".gitignore", include_str!("new_agent/gitignore")),
     ("README.md", include_str!("new_agent/README.md")),
     (".luaurc", include_str!("new_agent/luaurc.json")),
@@ -21,7 +23,7 @@ const FILES: [(&str, &str); 8] = [
     (".vscode/settings.json", include_str!("new_agent/vscode/settings.json")),
 ];
 
-pub(super) fn new(dir: &Path) -> Result<(), Failure> {
+pub(super) async fn new(dir: &Path) -> Result<(), Failure> {
     match fs::read_dir(dir) {
         Ok(mut entries) => {
             if entries.next().is_some() {
@@ -40,7 +42,9 @@ pub(super) fn new(dir: &Path) -> Result<(), Failure> {
         fs::create_dir_all(parent).and_then(|()| fs::write(&path, text)).map_err(|error| unwritable(&path, &error))?;
     }
     let agent = Agent::open(dir)?;
-    types::write(agent.dir(), &Toolbox::new(agent.policy()?, Arc::new(Unattended)).scope())?;
+    let toolbox = agent.toolbox(Arc::new(Unattended), Arc::new(Unobserved)).await?;
+    types::write(agent.dir(), &toolbox.scope())?;
+    toolbox.shutdown().await;
     let mut console = Console::stdout();
     console.line(&format!("made {}", dir.display()))?;
     console.line(&format!("try it: cd {} && axon run \"hello\"", quoted(dir)))?;

@@ -239,3 +239,73 @@ async fn what_would_name_another_host_or_break_the_head_is_refused() {
     }
     assert!(web.seen().is_empty());
 }
+
+#[tokio::test]
+async fn every_way_around_the_hosts_is_denied_and_names_the_rule() {
+    let secret = Web::start(|_| ok("secret"));
+    let desk = Desk::furnished();
+    let tools = desk.tools_for(&["127.0.0.1:1", "allowed.example", "*.wild.example:443", "*"], &[]);
+    let port = secret.port;
+    let attempts = [
+        format!("http://127.0.0.1:{port}/"),
+        format!("http://127.1:{port}/"),
+        format!("http://127.0.1:{port}/"),
+        format!("http://2130706433:{port}/"),
+        format!("http://0x7f000001:{port}/"),
+        format!("http://0x7f.0.0.1:{port}/"),
+        format!("http://017700000001:{port}/"),
+        format!("http://0177.0.0.1:{port}/"),
+        format!("http://127.0.0.1.:{port}/"),
+        format!("http://127.0.0.2:{port}/"),
+        format!("http://0.0.0.0:{port}/"),
+        format!("http://0:{port}/"),
+        format!("http://[::1]:{port}/"),
+        format!("http://[0:0:0:0:0:0:0:1]:{port}/"),
+        format!("http://[::]:{port}/"),
+        format!("http://[::ffff:127.0.0.1]:{port}/"),
+        format!("http://[::ffff:7f00:1]:{port}/"),
+        format!("http://[64:ff9b::7f00:1]:{port}/"),
+        format!("http://[2002:7f00:1::]:{port}/"),
+        format!("http://１２７.０.０.１:{port}/"),
+        format!("http://①②⑦.0.0.1:{port}/"),
+        format!("http://127。0。0。1:{port}/"),
+        format!("http://localhost:{port}/"),
+        format!("http://LOCALHOST:{port}/"),
+        format!("http://localhost.:{port}/"),
+        format!("http://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ:{port}/"),
+        format!("http://allowed.example@127.0.0.1:{port}/"),
+        format!("http://allowed.example:x@localhost:{port}/"),
+        format!("http:\\\\127.0.0.1:{port}/"),
+        format!("http:127.0.0.1:{port}/"),
+        format!("  http://127.0.0.1:{port}/"),
+        format!("ht\ntp://127.0.0.1:{port}/"),
+        format!("ws://127.0.0.1:{port}/"),
+        "http://169.254.169.254/latest/meta-data/".to_owned(),
+        "http://[fd00:ec2::254]/".to_owned(),
+        "http://[fe80::1]/".to_owned(),
+        "http://10.0.0.1/".to_owned(),
+        "http://172.16.0.1/".to_owned(),
+        "http://192.168.1.1/".to_owned(),
+        "http://100.100.100.200/".to_owned(),
+        "http://255.255.255.255/".to_owned(),
+        "file:///etc/passwd".to_owned(),
+        "ftp://allowed.example/".to_owned(),
+        "data:text/plain,x".to_owned(),
+        "blob:http://allowed.example/x".to_owned(),
+        "javascript:1".to_owned(),
+        "unix:/var/run/docker.sock".to_owned(),
+        "gopher://allowed.example/".to_owned(),
+    ];
+    assert!(attempts.len() >= 48);
+    for attempt in &attempts {
+        let message = tools.denial("http.request", [s(attempt)]).await;
+        assert!(message.contains("policy.net") || message.contains("not allowed"), "{message}");
+    }
+    assert!(secret.seen().is_empty());
+    for malformed in
+        ["", "127.0.0.1", "//127.0.0.1/", "http://", "http://[::1", "http://a b/", "http://256.1.1.1/", "http://\0/"]
+    {
+        let error = tools.refusal("http.request", [s(malformed)]).await;
+        assert_eq!(error.code.as_deref(), Some("INVALID_ARGUMENT"), "{malformed}: {error}");
+    }
+}

@@ -3,9 +3,9 @@ defineCognet { name = "hello", version = "0.1.0", abi = "9", mode = { kind = "in
 
 loop(function(wake)
 	for _, stimulus in wake.stimuli do
-		-- TypeScript runs in the capsule and may do what axon.toml allows.
-		local files = kernel.run [[ (await fs.list(".")).map(entry => entry.name).join(", ") ]]
-		local seen = if files.ok then `I see {files.value}.` else `I could not look: {files.error.message}`
+		-- TypeScript runs in the capsule and may do what axon.toml allows; `folder` is tools/folder.ts.
+		local look = kernel.run [[ const { names, bytes } = await folder.overview(); `${names.join(", ")}: ${bytes} bytes` ]]
+		local seen = if look.ok then `I see {look.value}.` else `I could not look: {look.error.message}`
 		kernel.output("cognet:output:text", { content = `You said "{stimulus.data.content}". {seen}` })
 	end
 	wake.stop()
