@@ -217,7 +217,8 @@ async fn the_top_level_can_have_less_cpu_than_hooks_and_wakes() {
     let limits = Limits { top_level_cpu: Duration::from_millis(50), ..Limits::default() };
     let kernel = FakeKernel::new();
     let loop_body = "loop(function(wake) wake.stop() end)";
-    let error = failure(Cognet::main(&format!("{busy}\n{loop_body}")).load_within(&kernel, limits).await);
+    let at_top = Cognet::main(&format!("{busy}\n{loop_body}")).load_within(&kernel, limits).await;
+    let error = at_top.err().expect("the top level is over its limit");
     assert_eq!((error.code.as_str(), error.at.map(|at| at.line)), ("COGNET_CPU", Some(1)));
     assert!(error.message.contains("top level") && error.message.contains("50 ms"), "{}", error.message);
 
