@@ -38,11 +38,13 @@ fn the_documented_examples_are_accepted() {
 }
 
 #[test]
-fn a_new_agent_may_read_its_folder_and_nothing_else() {
+fn a_new_agent_and_its_tool_may_read_its_folder_and_nothing_else() {
     let config = parse(include_str!("../cli/new_agent/axon.toml")).unwrap();
     let mut expected = Config::defaults(Path::new("my-agent"));
     expected.agent.cognet = Some("hello".into());
     expected.policy.fs.read = vec![".".into()];
+    let grants = ToolGrants { fs: FsPolicy { read: vec![".".into()], ..FsPolicy::default() }, ..ToolGrants::default() };
+    expected.tools.insert("folder".into(), grants);
     assert_eq!(config, expected);
 }
 
