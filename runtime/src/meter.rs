@@ -126,9 +126,13 @@ impl Meter {
 
     /// Runs what is the kernel's time and not the cognet's.
     pub fn outside<T>(&self, work: impl FnOnce() -> T) -> T {
+        let (running, left) = (self.running_since.load(Ordering::Relaxed), self.now());
         self.suspended();
         let outcome = work();
-        self.running_since.store(self.now(), Ordering::Relaxed);
+        if running != 0 {
+            // The clock goes on where it stood: a loop of such calls must not begin anew with each.
+            self.running_since.store(running + (self.now() - left), Ordering::Relaxed);
+        }
         outcome
     }
 
