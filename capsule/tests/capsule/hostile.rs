@@ -103,7 +103,6 @@ fn cases() -> Vec<Case> {
             EXCEPTION,
         ),
         case("sparse fill", "Array(2 ** 32 - 2).fill(0)", EITHER),
-        case("huge string", "'x'.repeat(2 ** 29 - 24).indexOf('y')", EITHER),
         case("too long a string", "'x'.repeat(2 ** 30)", EXCEPTION),
         case("map bomb", "const m = new Map(); for (let i = 0; ; i++) m.set(i, 'v' + i)", EITHER),
         case("bigint bomb", "let n = 2n; for (;;) n = n ** 3n", EITHER),
