@@ -613,7 +613,10 @@
       return ReflectConstruct(Original, [length], new.target === ArrayBuffer ? Original : new.target);
     }
     const keys = ReflectOwnKeys(Original);
+    // A function's own prototype can be written, not configured.
+    ArrayBuffer.prototype = Original.prototype;
     for (let i = 0; i < keys.length; i++) {
+      if (keys[i] === "prototype") continue;
       ObjectDefineProperty(ArrayBuffer, keys[i], {
         __proto__: null,
         ...ReflectGetOwnPropertyDescriptor(Original, keys[i]),
