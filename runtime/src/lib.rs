@@ -22,6 +22,7 @@ mod limits;
 mod meter;
 mod nearest;
 mod nothing;
+mod own;
 mod source;
 mod turn;
 mod types;

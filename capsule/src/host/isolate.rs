@@ -17,9 +17,10 @@ use deno_web::{BlobStore, InMemoryBroadcastChannel};
 use super::{
     carry::Carried,
     control::{RunControl, Settled},
+    fatal,
     files::Files,
     memory::{self, Budget},
-    oom, ops, sources,
+    ops, sources,
 };
 use crate::{ToolFile, source::SOURCE_NAME, stop::StopReason};
 
@@ -96,7 +97,7 @@ impl Isolate {
             current + UNWIND_HEADROOM_BYTES
         });
         memory::watch_heap(runtime.v8_isolate(), &budget);
-        runtime.v8_isolate().set_oom_error_handler(oom::on_out_of_memory);
+        runtime.v8_isolate().set_oom_error_handler(fatal::on_out_of_memory);
         let handle = runtime.v8_isolate().thread_safe_handle();
         Ok(Self { runtime, handle, budget, front, loader, tenant })
     }
@@ -135,10 +136,13 @@ impl Isolate {
         self.op_state().borrow().try_borrow::<ops::RunState>().and_then(|run| run.settled.clone())
     }
 
-    /// Notes the heap's size in the budget.
+    /// Notes the heap's size in the budget. What is over the limit must be garbage: a block that never met a collection may hold
+    /// more than it should.
     pub fn sample_heap(&mut self) {
-        let used = self.runtime.v8_isolate().get_heap_statistics().used_heap_size();
-        self.budget.heap_is(used);
+        let isolate = self.runtime.v8_isolate();
+        if !self.budget.heap_is(isolate.get_heap_statistics().used_heap_size()) {
+            isolate.low_memory_notification();
+        }
     }
 }
 
