@@ -4,7 +4,7 @@ use std::{
     borrow::Cow,
     cell::{OnceCell, RefCell},
     rc::Rc,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
 };
 
 use deno_core::{
@@ -35,8 +35,8 @@ const FRONT_NAME: &str = "ext:axon_capsule/front.js";
 const TABLE: &str = "__axon";
 const TAKE_TABLE: &str = "(() => { const table = globalThis.__axon; delete globalThis.__axon; return table; })()";
 
-/// Set when a block gets the isolate.
-type Tenant = Arc<OnceLock<Arc<RunControl>>>;
+/// Set when a block gets the isolate. The run holds the budget that tells it of its end, so it must not be held by it.
+type Tenant = Arc<OnceLock<Weak<RunControl>>>;
 
 pub struct Isolate {
     // Dropped before the budget, which the engine refers to.
@@ -105,7 +105,7 @@ impl Isolate {
     /// Gives the isolate to a run: from here its limits apply.
     pub fn let_to(&mut self, control: &Arc<RunControl>) {
         // An isolate serves one run, so the cell is empty.
-        let _ = self.tenant.set(Arc::clone(control));
+        let _ = self.tenant.set(Arc::downgrade(control));
         let state = ops::RunState {
             control: Arc::clone(control),
             settled: None,
@@ -149,7 +149,7 @@ impl Isolate {
 fn out_of_memory(tenant: &Tenant) -> memory::OnExhausted {
     let tenant = Arc::clone(tenant);
     Box::new(move || {
-        if let Some(run) = tenant.get() {
+        if let Some(run) = tenant.get().and_then(Weak::upgrade) {
             run.stop_soon(StopReason::OutOfMemory);
         }
     })

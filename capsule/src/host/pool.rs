@@ -136,4 +136,5 @@ fn serve_one(host: &Arc<Host>) {
     super::fatal::guard(&control);
     block::run(&executor, &mut isolate, &control, &request, &mut events);
     host.forget(run);
+    host.watchdog.forget(&control);
 }
