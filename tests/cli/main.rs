@@ -3,6 +3,7 @@
 mod agent_folder;
 mod asking;
 mod blocks;
+mod configuration;
 mod continuous;
 mod contract;
 mod conversation;
@@ -16,6 +17,7 @@ mod fidelity;
 mod interrupt;
 mod log;
 mod log_commands;
+mod minds;
 mod notebook;
 mod provider;
 mod support;
