@@ -14,6 +14,7 @@ mod disk;
 mod documents;
 mod errors;
 mod fidelity;
+mod help;
 mod interrupt;
 mod log;
 mod log_commands;
