@@ -21,7 +21,8 @@ use crate::{
 
 /// The Luau half of the host, and the files that it loads as parts.
 const HOST_SCRIPT: &str = include_str!("../luau/host.luau");
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
+    ("show", include_str!("../luau/show.luau")),
     ("errors", include_str!("../luau/errors.luau")),
     ("verbs", include_str!("../luau/verbs.luau")),
     ("modules", include_str!("../luau/modules.luau")),
