@@ -25,7 +25,8 @@ const HOST_CHUNK: &str = "=@axon/host";
 
 /// The Luau half of the host, and the files that it loads as parts.
 static HOST_SCRIPT: OwnFile = OwnFile::new(HOST_CHUNK, include_str!("../luau/host.luau"));
-static PARTS: [(&str, OwnFile); 4] = [
+static PARTS: [(&str, OwnFile); 5] = [
+    ("show", OwnFile::new(HOST_CHUNK, include_str!("../luau/show.luau"))),
     ("errors", OwnFile::new(HOST_CHUNK, include_str!("../luau/errors.luau"))),
     ("verbs", OwnFile::new(HOST_CHUNK, include_str!("../luau/verbs.luau"))),
     ("modules", OwnFile::new(HOST_CHUNK, include_str!("../luau/modules.luau"))),
