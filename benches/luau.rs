@@ -9,10 +9,7 @@ use std::{
 };
 
 use axon::{Agent, BUNDLED, Session, SessionOptions, WakeOutcome, policy::Unattended};
-use axon_runtime::{
-    AbortController, AbortSignal, BoxFuture, Brain, CognetSource, Entries, EventStream, Kernel, Limits, RunResult,
-    Scope, StreamRequest, VerbError,
-};
+use axon_runtime::{AbortController, AbortSignal, Brain, CognetSource, DryKernel, Limits};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -86,7 +83,7 @@ async fn loads() -> Result<(), Box<dyn std::error::Error>> {
     let mut times = Vec::with_capacity(LOADS);
     for _ in 0..LOADS {
         let started = Instant::now();
-        let brain = Brain::load(&source, Arc::new(Nothing), Limits::default()).await?;
+        let brain = Brain::load(&source, Arc::new(DryKernel::default()), Limits::default()).await?;
         times.push(started.elapsed());
         drop(brain);
     }
@@ -100,7 +97,7 @@ async fn instances() -> Result<(), Box<dyn std::error::Error>> {
     let mut brains = Vec::with_capacity(IDLE);
     let started = Instant::now();
     for _ in 0..IDLE {
-        brains.push(Brain::load(&source, Arc::new(Nothing), Limits::default()).await?);
+        brains.push(Brain::load(&source, Arc::new(DryKernel::default()), Limits::default()).await?);
     }
     print(&format!("{IDLE} agents loaded in one process"), format_args!("{:.2?}", started.elapsed()))?;
     print("the heap of an idle agent", format_args!("{} KiB", brains[0].memory_bytes() >> 10))?;
@@ -145,53 +142,4 @@ fn resident_bytes() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok().map(|kib| kib << 10)
-}
-
-/// A kernel without anything behind it.
-struct Nothing;
-
-fn refused() -> VerbError {
-    VerbError::new("NOTHING", "there is nothing behind this kernel")
-}
-
-impl Kernel for Nothing {
-    fn output(&self, _kind: String, _data: Value) -> BoxFuture<'_, Result<(), VerbError>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn stream(
-        &self,
-        _request: StreamRequest,
-        _signal: AbortSignal,
-    ) -> BoxFuture<'_, Result<Box<dyn EventStream>, VerbError>> {
-        Box::pin(async { Err(refused()) })
-    }
-
-    fn run(&self, _blocks: Vec<String>, _signal: AbortSignal) -> BoxFuture<'_, Result<Vec<RunResult>, VerbError>> {
-        Box::pin(async { Err(refused()) })
-    }
-
-    fn scope(&self) -> BoxFuture<'_, Result<Scope, VerbError>> {
-        Box::pin(async { Ok(Scope::default()) })
-    }
-
-    fn base(&self) -> String {
-        String::new()
-    }
-
-    fn emit(&self, _kind: &str, _data: Option<Value>) -> Result<(), VerbError> {
-        Ok(())
-    }
-
-    fn session_get(&self, _after: Option<u64>) -> Result<Entries<'_>, VerbError> {
-        Ok(Box::new(std::iter::empty()))
-    }
-
-    fn store_get(&self, _key: &str) -> Result<Option<Value>, VerbError> {
-        Ok(None)
-    }
-
-    fn store_set(&self, _key: String, _value: Value) -> BoxFuture<'_, Result<(), VerbError>> {
-        Box::pin(async { Ok(()) })
-    }
 }

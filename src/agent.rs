@@ -9,15 +9,18 @@ use std::{
 };
 
 use axon_capsule::{HOST_COMMAND, Launch};
+use axon_runtime::Location;
 
 use crate::{
     cognets::{self, CognetLookupError, Found},
-    config::{self, Config, ConfigError, EngineConfig, PolicyConfig, ToolGrants},
-    engine::{Engine, EngineConfigError, EngineSpec, SessionFacts, Timeouts},
+    config::{
+        self, CONFIG_FILE, Config, ConfigError, DOTENV_FILE, DotenvError, EngineConfig, PolicyConfig, ToolGrants,
+    },
+    engine::{Engine, EngineConfigError, EngineSpec, NoFacts, SessionFacts, Timeouts},
     files,
     policy::{self, Approver, Policy, PolicyError, PolicyRules},
     secrets::Secrets,
-    tools::{OwnGrants, OwnSettings, OwnTools, OwnToolsError, ToolObserver, Toolbox},
+    tools::{OwnGrants, OwnSettings, OwnTools, OwnToolsError, ToolObserver, Toolbox, refuse_impossible},
 };
 
 /// An agent folder that was read. Every part of the folder is optional.
@@ -36,11 +39,15 @@ pub enum AgentError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
-    Dotenv(#[from] config::DotenvError),
+    Dotenv(#[from] DotenvError),
+    /// A rule of `[policy]` that cannot be held.
+    #[error("{0}")]
+    Policy(ConfigError),
+    /// What `[tools.NAME]` grants cannot be granted.
+    #[error("{0}")]
+    Grants(ConfigError),
     #[error(transparent)]
-    Policy(#[from] PolicyError),
-    #[error(transparent)]
-    Tools(#[from] OwnToolsError),
+    Tools(OwnToolsError),
     #[error("the program's own file cannot be found, so no capsule can be started: {0}")]
     NoProgram(io::Error),
     #[error(transparent)]
@@ -59,11 +66,36 @@ impl AgentError {
             Self::Config(_) => "CONFIG_INVALID",
             Self::Dotenv(_) => "DOTENV_INVALID",
             Self::Policy(_) => "POLICY_INVALID",
-            Self::Tools(_) => "TOOLS_INVALID",
+            Self::Grants(_) | Self::Tools(_) => "TOOLS_INVALID",
             Self::NoProgram(_) => "NO_PROGRAM",
             Self::Engine(_) => "ENGINE_INVALID",
             Self::Cognet(error) => error.code(),
             Self::Unreadable { .. } => "UNREADABLE",
+        }
+    }
+
+    /// Where it is to be mended, as far as that is known; the message says so too. Files of the agent folder are named by
+    /// their path in it, an engine's by its own.
+    pub fn place(&self) -> Option<Location> {
+        let at = |file: String, line: usize| Location {
+            file,
+            line: u32::try_from(line).unwrap_or(u32::MAX),
+            source_line: None,
+        };
+        match self {
+            Self::Config(error) | Self::Policy(error) | Self::Grants(error) => {
+                let place = error.problems.iter().find_map(|problem| problem.place.as_ref())?;
+                let source_line = Some(place.text.trim().to_owned());
+                Some(Location { source_line, ..at(CONFIG_FILE.to_owned(), place.line) })
+            }
+            Self::Dotenv(DotenvError::Line { line, .. }) => Some(at(DOTENV_FILE.to_owned(), *line)),
+            Self::Tools(OwnToolsError::Problems(problems)) => {
+                problems.first().map(|problem| at(format!("tools/{}", problem.path), problem.line))
+            }
+            Self::Engine(EngineConfigError::InvalidScript { path, line, .. }) => {
+                Some(at(path.display().to_string(), *line))
+            }
+            _ => None,
         }
     }
 }
@@ -77,7 +109,7 @@ impl Agent {
             return Err(no_folder(io::Error::from(io::ErrorKind::NotADirectory)));
         }
         let config = Config::load(&dir)?;
-        let environment = config::read_dotenv(&dir.join(".env"))?;
+        let environment = config::read_dotenv(&dir.join(DOTENV_FILE))?;
         Ok(Self { dir, config, environment })
     }
 
@@ -124,13 +156,48 @@ impl Agent {
         }
     }
 
+    /// # Errors
+    /// [`AgentError::Policy`] for a rule that cannot be held, or that names what can never be a tool.
     pub fn policy(&self) -> Result<Policy, AgentError> {
-        Ok(Policy::new(&self.dir, policy_rules(&self.config.policy))?)
+        let refused = |error: PolicyError| AgentError::Policy(self.told_where(&["policy"], &error));
+        for (pattern, _) in &self.config.policy.tools {
+            refuse_impossible(pattern).map_err(refused)?;
+        }
+        Policy::new(&self.dir, policy_rules(&self.config.policy)).map_err(refused)
+    }
+
+    /// The rules of `[policy.tools]` that name none of the tools there are. They hold once there is one of that name.
+    pub(crate) fn idle_rules(&self, toolbox: &Toolbox) -> Vec<ConfigError> {
+        let idle = self.config.policy.tools.iter().filter_map(|(pattern, _)| toolbox.idle_rule(pattern));
+        idle.map(|error| self.told_where(&["policy"], &error)).collect()
+    }
+
+    /// What is wrong with a rule, with its place in `axon.toml`. `table` is the one that the rules stand in.
+    fn told_where(&self, table: &[&str], error: &PolicyError) -> ConfigError {
+        let mut keys = table.to_vec();
+        keys.extend(error.key.split('.').skip(1));
+        let PolicyError { value, problem, remedy, .. } = error;
+        let message = format!("{}: \"{value}\" {problem}; {remedy}", keys.join("."));
+        // The rules of tools are keys and not items of a list.
+        if error.key == "policy.tools" {
+            keys.push(value);
+        }
+        ConfigError::at(&self.dir, &keys, Some(value), message)
     }
 
     /// Everything that blocks can call: the built-in tools under the agent's policy, and those in `tools/`.
     pub async fn toolbox(
         &self,
+        approver: Arc<dyn Approver>,
+        observer: Arc<dyn ToolObserver>,
+    ) -> Result<Toolbox, AgentError> {
+        self.toolbox_keeping(self.secrets(), approver, observer).await
+    }
+
+    /// The same, with the secrets of the session that they are called in.
+    pub(crate) async fn toolbox_keeping(
+        &self,
+        secrets: Secrets,
         approver: Arc<dyn Approver>,
         observer: Arc<dyn ToolObserver>,
     ) -> Result<Toolbox, AgentError> {
@@ -141,8 +208,14 @@ impl Agent {
             limits: self.block_limits(),
             grants: self.config.tools.iter().map(|(name, grants)| (name.clone(), self.own_grants(grants))).collect(),
         };
-        let own = OwnTools::load(settings, approver.clone(), observer).await?;
-        Ok(Toolbox::with_own(policy, approver, own, self.secrets()))
+        let own = OwnTools::load(settings, approver.clone(), observer).await.map_err(|error| match error {
+            OwnToolsError::Grants { name, source } => AgentError::Grants(self.told_where(&["tools", &name], &source)),
+            OwnToolsError::NoFile(ref name) => {
+                AgentError::Grants(ConfigError::at(&self.dir, &["tools", name], None, error.to_string()))
+            }
+            error => AgentError::Tools(error),
+        })?;
+        Ok(Toolbox::with_own(policy, approver, own, secrets))
     }
 
     fn own_grants(&self, grants: &ToolGrants) -> OwnGrants {
@@ -158,11 +231,16 @@ impl Agent {
         }
     }
 
-    /// What has to stay out of the log and out of a model's sight: the engine's key and what tools are given.
+    /// What has to stay out of the log and out of a model's sight.
     pub(crate) fn secrets(&self) -> Secrets {
+        Secrets::new(self.secret_variables())
+    }
+
+    /// The engine's key and what tools are given, with their values.
+    pub(crate) fn secret_variables(&self) -> impl Iterator<Item = (String, String)> {
         let engine = self.config.engine.api_key_env.iter();
         let tools = self.config.tools.values().flat_map(|grants| &grants.env);
-        Secrets::new(engine.chain(tools).filter_map(|name| Some((name.clone(), self.variable(name)?))))
+        engine.chain(tools).filter_map(|name| Some((name.clone(), self.variable(name)?)))
     }
 
     /// The engine that is asked for (`--engine`), else the configured one; `None` when there is neither.
@@ -186,15 +264,6 @@ impl Agent {
 
     /// What the engine is called, once it is known that it can be made. A missing key is told, too.
     pub(crate) fn engine_name(&self, asked: Option<&str>) -> Result<Option<String>, AgentError> {
-        struct NoFacts;
-        impl SessionFacts for NoFacts {
-            fn last_result(&self) -> Option<String> {
-                None
-            }
-            fn last_stimulus(&self) -> Option<String> {
-                None
-            }
-        }
         let mut spec = engine_spec(&self.config.engine);
         if let Some(asked) = asked {
             spec.override_with(asked)?;
@@ -233,7 +302,7 @@ impl Agent {
         }
     }
 
-    /// Whether everything that an engine is made of is as in `other`.
+    /// Whether everything that an engine is made of is as in `other`, but for its files.
     pub(crate) fn has_engine_of(&self, other: &Self) -> bool {
         self.config.engine == other.config.engine && self.environment == other.environment
     }
@@ -273,6 +342,17 @@ fn engine_spec(config: &EngineConfig) -> EngineSpec {
         },
         headers: config.headers.clone(),
     }
+}
+
+/// The file that the engine reads, as [`Agent::engine`] chooses it; `None` for one that reads none. What is wrong with the
+/// configuration is for whoever opens the agent to tell.
+pub(crate) fn engine_file(agent_dir: &Path, asked: Option<&str>) -> Option<PathBuf> {
+    let config = Config::load(agent_dir).map(|config| config.engine).unwrap_or_default();
+    let mut spec = engine_spec(&config);
+    if let Some(asked) = asked {
+        spec.override_with(asked).ok()?;
+    }
+    spec.file(agent_dir)
 }
 
 fn policy_rules(config: &PolicyConfig) -> PolicyRules {

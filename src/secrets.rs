@@ -1,6 +1,6 @@
 //! Values that must not be seen: not in the log, not in an error, not by a model.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axon_capsule::Datum;
 use serde_json::Value;
@@ -8,83 +8,113 @@ use serde_json::Value;
 /// Shorter values are too common to be looked for.
 const MIN_CHARS: usize = 4;
 
+/// A name in brackets, and the value whose place it takes.
+type Secret = (String, String);
+
 /// The values of granted secrets. Wherever one appears, the name of its variable takes its place.
+///
+/// Clones are one set: what one of them learns, all of them hide from then on. Nothing is ever forgotten, since what was
+/// known before may come up again.
 #[derive(Clone, Default)]
-pub struct Secrets(Arc<[(String, String)]>);
+pub struct Secrets(Arc<RwLock<Arc<[Secret]>>>);
 
 impl Secrets {
     /// From names of variables and their values.
     pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        let mut known: Vec<_> = variables
+        let secrets = Self::default();
+        secrets.learn(variables);
+        secrets
+    }
+
+    /// Hides these too, from now on.
+    pub fn learn(&self, variables: impl IntoIterator<Item = (String, String)>) {
+        let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let new = variables
             .into_iter()
             .filter(|(_, value)| value.chars().count() >= MIN_CHARS)
-            .map(|(name, value)| (format!("[{name}]"), value))
-            .collect();
+            .map(|(name, value)| (format!("[{name}]"), value));
+        let mut known: Vec<_> = secrets.iter().cloned().chain(new).collect();
         // A value that holds another one goes first.
-        known.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+        known.sort_by(|(name, value), (other, longer)| longer.len().cmp(&value.len()).then(name.cmp(other)));
         known.dedup();
-        Self(known.into())
+        *secrets = known.into();
     }
 
     pub fn hide_in_text(&self, text: &mut String) {
-        for (name, value) in &*self.0 {
-            if text.contains(value.as_str()) {
-                *text = text.replace(value.as_str(), name);
-            }
-        }
+        in_text(&self.known(), text);
     }
 
     pub fn hide_in_json(&self, json: &mut Value) {
-        if self.0.is_empty() {
-            return;
-        }
-        match json {
-            Value::String(text) => self.hide_in_text(text),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.hide_in_json(item)),
-            Value::Object(fields) => {
-                if fields.keys().any(|key| self.shows(key)) {
-                    let renamed = std::mem::take(fields).into_iter().map(|(mut key, value)| {
-                        self.hide_in_text(&mut key);
-                        (key, value)
-                    });
-                    *fields = renamed.collect();
-                }
-                fields.values_mut().for_each(|value| self.hide_in_json(value));
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        let known = self.known();
+        if !known.is_empty() {
+            in_json(&known, json);
         }
     }
 
     pub fn hide_in_datum(&self, datum: &mut Datum) {
-        match datum {
-            Datum::String(text) => self.hide_in_text(text),
-            Datum::Bytes(bytes) => self.hide_in_bytes(bytes),
-            Datum::Array(items) => items.iter_mut().for_each(|item| self.hide_in_datum(item)),
-            Datum::Object(fields) => fields.iter_mut().for_each(|(name, value)| {
-                self.hide_in_text(name);
-                self.hide_in_datum(value);
-            }),
-            Datum::Undefined | Datum::Null | Datum::Bool(_) | Datum::Number(_) | Datum::Date(_) => {}
+        let known = self.known();
+        if !known.is_empty() {
+            in_datum(&known, datum);
         }
     }
 
-    fn hide_in_bytes(&self, bytes: &mut Vec<u8>) {
-        for (name, value) in &*self.0 {
-            let value = value.as_bytes();
-            while let Some(at) = bytes.windows(value.len()).position(|window| window == value) {
-                bytes.splice(at..at + value.len(), name.bytes());
+    fn known(&self) -> Arc<[Secret]> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn in_text(known: &[Secret], text: &mut String) {
+    for (name, value) in known {
+        if text.contains(value.as_str()) {
+            *text = text.replace(value.as_str(), name);
+        }
+    }
+}
+
+fn in_json(known: &[Secret], json: &mut Value) {
+    match json {
+        Value::String(text) => in_text(known, text),
+        Value::Array(items) => items.iter_mut().for_each(|item| in_json(known, item)),
+        Value::Object(fields) => {
+            let shown = |key: &String| known.iter().any(|(_, value)| key.contains(value.as_str()));
+            if fields.keys().any(shown) {
+                let renamed = std::mem::take(fields).into_iter().map(|(mut key, value)| {
+                    in_text(known, &mut key);
+                    (key, value)
+                });
+                *fields = renamed.collect();
             }
+            fields.values_mut().for_each(|value| in_json(known, value));
         }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
 
-    fn shows(&self, text: &str) -> bool {
-        self.0.iter().any(|(_, value)| text.contains(value.as_str()))
+fn in_datum(known: &[Secret], datum: &mut Datum) {
+    match datum {
+        Datum::String(text) => in_text(known, text),
+        Datum::Bytes(bytes) => in_bytes(known, bytes),
+        Datum::Array(items) => items.iter_mut().for_each(|item| in_datum(known, item)),
+        Datum::Object(fields) => fields.iter_mut().for_each(|(name, value)| {
+            in_text(known, name);
+            in_datum(known, value);
+        }),
+        Datum::Undefined | Datum::Null | Datum::Bool(_) | Datum::Number(_) | Datum::Date(_) => {}
+    }
+}
+
+fn in_bytes(known: &[Secret], bytes: &mut Vec<u8>) {
+    for (name, value) in known {
+        let value = value.as_bytes();
+        while let Some(at) = bytes.windows(value.len()).position(|window| window == value) {
+            bytes.splice(at..at + value.len(), name.bytes());
+        }
     }
 }
 
 impl std::fmt::Debug for Secrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+        f.debug_list().entries(self.known().iter().map(|(name, _)| name)).finish()
     }
 }
 
@@ -107,6 +137,18 @@ mod tests {
         secrets().hide_in_datum(&mut datum);
         assert_eq!(datum, Datum::Array(vec![Datum::Bytes(b"<[KEY]>".to_vec()), Datum::String("[KEY]s".into())]));
         assert!(!format!("{:?}", secrets()).contains("s3cret"));
+    }
+
+    #[test]
+    fn what_one_learns_later_all_hide_and_what_was_known_before_stays_hidden() {
+        let first = secrets();
+        let made_before = first.clone();
+        first
+            .learn([("LATER".to_owned(), "s3cret-and-more-still".to_owned()), ("KEY".to_owned(), "s3cret".to_owned())]);
+        let mut text = "s3cret, s3cret-and-more, s3cret-and-more-still".to_owned();
+        made_before.hide_in_text(&mut text);
+        assert_eq!(text, "[KEY], [LONG], [LATER]");
+        assert_eq!(format!("{made_before:?}"), r#"["[LATER]", "[LONG]", "[KEY]"]"#);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::{
     agent::{Agent, AgentError, launch},
     beats::Beats,
     cognets::Found,
+    config::ConfigError,
     inbox::Inbox,
     kernel::{Actions, BindingsFile, CapsuleBridge, CognetKernel, Recorder},
     log::{Envelope, LogError, SessionId, SessionLog},
@@ -111,7 +112,8 @@ impl Workbench {
         // Opening has written one line.
         let opened_after = log.last_seq().and_then(|opening| opening.checked_sub(1));
         let recorder = Recorder::new(log, agent.secrets());
-        let toolbox = match agent.toolbox(approver, Arc::new(recorder.clone())).await {
+        let toolbox = agent.toolbox_keeping(recorder.secrets().clone(), approver, Arc::new(recorder.clone()));
+        let toolbox = match toolbox.await {
             Ok(toolbox) => toolbox,
             Err(error) => {
                 recorder.log().clone().close().await?;
@@ -173,7 +175,7 @@ impl Session {
         let config = &agent.config().cognet;
         let wake_on = config.wake_on.clone().or_else(|| brain.config().wake_on.clone());
         let period = Duration::from_millis(config.tick_ms);
-        let inbox = Inbox::new(bench.log().clone());
+        let inbox = Inbox::new(bench.recorder.another());
         let asked = Asked { cognet: options.cognet, engine: options.engine, approver: options.approver };
         let generation = FIRST_GENERATION;
         Ok(Self { bench, asked, kernel, brain, found, generation, inbox, wake_on, period, cursor })
@@ -195,6 +197,11 @@ impl Session {
     /// What blocks can call now.
     pub fn scope(&self) -> Scope {
         self.bench.toolbox.scope()
+    }
+
+    /// The rules of `[policy.tools]` that name no tool as things are, each with its place.
+    pub fn idle_rules(&self, agent: &Agent) -> Vec<ConfigError> {
+        agent.idle_rules(&self.bench.toolbox)
     }
 
     /// Asleep until a stimulus, or woken on a period.

@@ -4,7 +4,7 @@
 //! and delete on the way to one save, and each in their own manner.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -85,8 +85,10 @@ impl Watcher {
     pub(crate) fn watch(&mut self, folders: &BTreeSet<PathBuf>) -> bool {
         let Some(inner) = &mut self.inner else { return false };
         let moved = self.news.take_moved();
-        let now: BTreeMap<_, _> =
-            folders.iter().filter_map(|folder| Some((folder.clone(), identity(folder)?))).collect();
+        // A folder that has two names is watched by one: to the operating system it is one watch, which ends with either.
+        let mut seen = HashSet::new();
+        let identified = folders.iter().filter_map(|folder| Some((folder.clone(), identity(folder)?)));
+        let now: BTreeMap<_, _> = identified.filter(|(_, id)| seen.insert(*id)).collect();
         let same = |folder: &Path, id: &FileId| now.get(folder) == Some(id) && !moved.contains(folder);
         self.watched.retain(|folder, id| {
             let kept = same(folder, id);

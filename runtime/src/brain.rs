@@ -6,10 +6,9 @@ use mlua::Value as LuaValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AbortSignal, CognetConfig, CognetError, CognetSource, Entry, Kernel, Limits, WakeFailure,
+    AbortSignal, CognetConfig, CognetError, CognetSource, DryKernel, Entry, Kernel, Limits, WakeFailure,
     error::code,
     host::{ActiveWake, Host, Purpose, entries_to_lua},
-    nothing::NoKernel,
     source::{FileError, Files},
     turn::{TurnError, take_turn},
     vm::{Call, Vm},
@@ -103,7 +102,7 @@ impl Brain {
 /// # Errors
 /// Those of [`Brain::load`] that concern the files and the config.
 pub async fn read_config(source: &CognetSource, limits: Limits) -> Result<CognetConfig, CognetError> {
-    let host = Host::new(Arc::new(NoKernel), Files::open(source)?, limits, Purpose::Identify);
+    let host = Host::new(Arc::new(DryKernel::default()), Files::open(source)?, limits, Purpose::Identify);
     let plan = Plan::of(&host.files)?;
     let vm = Arc::new(Vm::new(host)?);
     let key = plan.config.unwrap_or(plan.main);

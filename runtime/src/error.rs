@@ -28,7 +28,7 @@ pub(crate) mod code {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Location {
-    /// For example `cognets/zero/src/main.lua`.
+    /// For example `cognets/mind/src/main.lua`, or `@axon/zero/src/main.lua` for a cognet in the binary.
     pub file: String,
     /// From 1.
     pub line: u32,

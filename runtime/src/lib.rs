@@ -14,6 +14,7 @@ pub mod air;
 mod brain;
 mod clock;
 mod config;
+mod dry;
 mod error;
 mod host;
 mod json;
@@ -21,7 +22,7 @@ mod kernel;
 mod limits;
 mod meter;
 mod nearest;
-mod nothing;
+mod own;
 mod source;
 mod turn;
 mod types;
@@ -30,6 +31,7 @@ mod vm;
 pub use abort::{AbortController, AbortSignal};
 pub use brain::{Brain, WakeReport, read_config};
 pub use config::{CognetConfig, Mode};
+pub use dry::DryKernel;
 pub use error::{CognetError, Location, WakeFailure};
 pub use kernel::{
     ABI_VERSION, BoxFuture, Done, EngineEvent, Entries, Entry, EntryTime, EventStream, Format, Kernel, Message, Role,

@@ -21,11 +21,15 @@ pub enum CognetSource {
 /// In the order in which a name without its extension is looked up.
 const EXTENSIONS: [&str; 2] = ["lua", "luau"];
 
+/// The place of cognets in the binary, as people write it: no folder of theirs has that name.
+const EMBEDDED: &str = "@axon/";
+
 /// The files of one cognet. A *key* is a path inside it, with `/`, for example `src/main.lua`.
 #[derive(Debug)]
 pub(crate) struct Files {
     root: Root,
-    /// What comes before a key where people see it: `cognets/zero/`, or `cognets/` for a single file.
+    /// What comes before a key where people see it: `cognets/mind/`, or `cognets/` for a single file, and `@axon/` in place of
+    /// `cognets/` where the files are in the binary.
     prefix: String,
 }
 
@@ -70,7 +74,7 @@ impl Files {
             }
             CognetSource::Embedded { name, files } => {
                 let single = files.len() == 1 && files.iter().all(|(key, _)| !key.contains('/'));
-                let prefix = if single { "cognets/".to_owned() } else { format!("cognets/{name}/") };
+                let prefix = if single { EMBEDDED.to_owned() } else { format!("{EMBEDDED}{name}/") };
                 Ok(Self { root: Root::Embedded(files), prefix })
             }
         }
@@ -93,7 +97,7 @@ impl Files {
         format!("{}{key}", self.prefix)
     }
 
-    /// The cognet as people call its place, for example `cognets/zero`.
+    /// The cognet as people call its place, for example `cognets/mind`.
     pub fn place(&self) -> String {
         match self.single() {
             Some(key) => self.display(key),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use super::log::LogCommand;
 
@@ -79,7 +79,8 @@ pub(super) enum Command {
     #[command(after_help = "Example:\n  axon clone @axon/zero mind")]
     Clone {
         /// @axon/zero, @axon/repl or @axon/echo
-        cognet: String,
+        #[arg(value_name = "COGNET")]
+        bundled: String,
         /// What to call the copy
         name: Option<String>,
     },
@@ -107,9 +108,10 @@ Where the input is no terminal, each line is a stimulus.")]
     #[command(after_help = "\
 Examples:
   axon dev
-  axon dev --headless --json < stimuli.txt
+  echo hello | axon dev --headless --json
 
-Cognets, boot.md, axon.toml and .env are watched. What does not load changes nothing: the old cognet goes on.")]
+Cognets, tools, boot.md, axon.toml, .env and the script of a scripted engine are watched. What does not load changes nothing: the
+old cognet goes on.")]
     Dev(Dev),
     /// Run TypeScript blocks in the capsule under the agent's policy
     #[command(after_help = "\
@@ -128,15 +130,25 @@ Examples:
     #[command(after_help = "Example:\n  axon doctor")]
     Doctor,
     /// Completions for a shell
-    #[command(after_help = "Example:\n  axon completions bash > ~/.local/share/bash-completion/completions/axon")]
-    Completions { shell: clap_complete::Shell },
+    #[command(after_help = "\
+Example:
+  mkdir -p ~/.local/share/bash-completion/completions
+  axon completions bash > ~/.local/share/bash-completion/completions/axon")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// The manual page
-    #[command(after_help = "Example:\n  axon man | man -l -")]
+    #[command(after_help = "Example:\n  axon man > axon.1\n\n`man -l axon.1` shows it.")]
     Man,
     /// Check configuration, policy and cognets without a model, and write types into .axon/
     #[command(after_help = "Example:\n  axon prepare")]
     Prepare,
     /// Read sessions, check them, and remove old ones
+    #[command(after_help = "\
+Examples:
+  axon log list
+  axon log show --last 20")]
     Log {
         #[command(subcommand)]
         command: LogCommand,
@@ -163,14 +175,85 @@ pub(super) struct Exec {
     pub(super) code: Vec<String>,
 }
 
+/// The common flags that mean something to each command, and what `--json` prints where it is not envelopes. Whatever a flag
+/// means, every command takes it; `-v` means the same to all.
+const MEANT: [(&[&str], &[&str], Option<&str>); 19] = [
+    (&["new"], &[], None),
+    (&["clone"], &["agent"], None),
+    (&["run"], &["agent", "cognet", "engine", "session", "last", "json"], None),
+    (&["chat"], &["agent", "cognet", "engine", "session", "last", "json"], None),
+    (&["dev"], &["agent", "cognet", "engine", "session", "last", "json"], None),
+    (&["exec"], &["agent", "session", "last", "json"], None),
+    (&["scope"], &["agent", "json"], Some("As JSON")),
+    (&["doctor"], &["agent", "cognet", "engine", "json"], Some("As JSON")),
+    (&["completions"], &[], None),
+    (&["man"], &[], None),
+    (&["prepare"], &["agent", "cognet", "engine", "json"], Some("Print nothing but what fails, as JSON")),
+    (&["log"], &["agent"], None),
+    (&["log", "list"], &["agent", "json"], Some("As JSON, one session a line")),
+    (&["log", "show"], &["agent", "json"], Some("Print envelopes, one a line; --json=all is --json --all")),
+    (&["log", "tail"], &["agent", "json"], Some("Print envelopes, one a line; --json=all is --json --all")),
+    (&["log", "export"], &["agent"], None),
+    (&["log", "check"], &["agent", "json"], Some("As JSON")),
+    (&["log", "flame"], &["agent"], None),
+    (&["log", "prune"], &["agent", "json"], Some("As JSON, one session a line")),
+];
+
+/// The command line: the help of each command shows the flags that mean something to it.
+pub(super) fn command_line() -> clap::Command {
+    let root = Args::command();
+    let common: Vec<Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    MEANT.iter().fold(root, |root, (path, meant, json)| {
+        with(root, path, &|command| {
+            let own = common.iter().filter(|arg| arg.get_id() != "verbose").map(|arg| {
+                let shown = arg.clone().hide(!meant.contains(&arg.get_id().as_str()));
+                match json {
+                    Some(text) if arg.get_id() == "json" => shown.help(*text),
+                    _ => shown,
+                }
+            });
+            command.args(own)
+        })
+    })
+}
+
+fn with(command: clap::Command, path: &[&str], change: &dyn Fn(clap::Command) -> clap::Command) -> clap::Command {
+    match path.split_first() {
+        Some((name, rest)) => command.mut_subcommand(name, |inner| with(inner, rest, change)),
+        None => change(command),
+    }
+}
+
+impl Args {
+    /// What the program was called with.
+    pub(super) fn read() -> Result<Self, clap::Error> {
+        let mut command = command_line();
+        Self::from_arg_matches_mut(&mut command.try_get_matches_from_mut(std::env::args_os())?)
+            .map_err(|error| error.format(&mut command))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
-    use super::Args;
+    use super::{MEANT, command_line};
 
     #[test]
-    fn the_command_line_is_consistent() {
-        Args::command().debug_assert();
+    fn the_command_line_is_consistent_and_says_of_each_command_which_flags_mean_something() {
+        let mut command = command_line();
+        command.clone().debug_assert();
+        command.build();
+        let mut commands = Vec::new();
+        let mut open: Vec<(Vec<String>, &clap::Command)> = vec![(Vec::new(), &command)];
+        while let Some((path, command)) = open.pop() {
+            for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+                let path = [path.clone(), vec![inner.get_name().to_owned()]].concat();
+                commands.push(path.clone());
+                open.push((path, inner));
+            }
+        }
+        let mut known: Vec<_> = MEANT.iter().map(|(path, ..)| path.to_vec()).collect();
+        commands.sort();
+        known.sort();
+        assert_eq!(commands, known);
     }
 }

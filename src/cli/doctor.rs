@@ -16,7 +16,7 @@ use super::{
     console::{Console, GREEN, RED, YELLOW},
     failure::{Exit, Failure},
 };
-use crate::{agent::Agent, engine::SessionFacts};
+use crate::{agent::Agent, engine::NoFacts};
 
 /// How long an engine's server may take to answer at all.
 const ENGINE_PATIENCE: Duration = Duration::from_secs(5);
@@ -178,21 +178,8 @@ async fn agent_findings(common: &Common, agent: &Agent) -> Vec<Finding> {
     findings
 }
 
-/// An engine that is asked nothing needs no session.
-struct NoSession;
-
-impl SessionFacts for NoSession {
-    fn last_result(&self) -> Option<String> {
-        None
-    }
-
-    fn last_stimulus(&self) -> Option<String> {
-        None
-    }
-}
-
 async fn engine(common: &Common, agent: &Agent) -> Vec<Finding> {
-    let engine = match agent.engine(common.engine.as_deref(), Arc::new(NoSession)) {
+    let engine = match agent.engine(common.engine.as_deref(), Arc::new(NoFacts)) {
         Ok(Some(engine)) => engine,
         Ok(None) => {
             return vec![absent("engine", "none is configured; brains that ask no model work, as @axon/repl does")];

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anstyle::Style;
-use axon_runtime::{CognetError, VerbError};
+use axon_runtime::{CognetError, Location, VerbError};
 use serde_json::json;
 
 use super::console::{BOLD, CYAN, RED, harmless};
@@ -46,6 +46,21 @@ struct Place {
     file: String,
     line: u32,
     source: Option<String>,
+    told: Told,
+}
+
+/// Whether a person has to be told the place, beside the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Not,
+    /// The message says it.
+    InMessage,
+}
+
+impl Place {
+    fn of(at: Location, told: Told) -> Self {
+        Self { file: at.file, line: at.line, source: at.source_line, told }
+    }
 }
 
 impl Failure {
@@ -66,7 +81,7 @@ impl Failure {
             exit,
             code: error.code,
             message: error.message,
-            at: error.at.map(|at| Place { file: at.file, line: at.line, source: at.source_line }),
+            at: error.at.map(|at| Place::of(at, Told::Not)),
             traceback: error.traceback,
             phase: error.phase,
             tick: error.tick,
@@ -114,7 +129,7 @@ impl Failure {
         let code = if self.code.is_empty() { String::new() } else { format!("{}: ", self.code) };
         let paint = |style: Style, text: &str| format!("{style}{text}{style:#}");
         let mut text = format!("{} {code}{}\n", paint(RED.bold(), "error:"), harmless(&self.message));
-        if let Some(at) = &self.at {
+        if let Some(at) = self.at.as_ref().filter(|at| at.told == Told::Not) {
             let file = harmless(&at.file).replace('\n', "␊");
             text.push_str(&format!("  {} {file}:{}\n", paint(CYAN, "-->"), at.line));
             if let Some(source) = &at.source {
@@ -157,10 +172,11 @@ impl Failure {
 }
 
 /// Failures that a person mends by changing a file of the agent.
-const FILE_CODES: [&str; 14] = [
+const FILE_CODES: [&str; 15] = [
     "CONFIG_INVALID",
     "DOTENV_INVALID",
     "POLICY_INVALID",
+    "TOOLS_INVALID",
     "ENGINE_INVALID",
     "UNREADABLE",
     "COGNET_NOT_FOUND",
@@ -243,7 +259,8 @@ impl From<CognetLookupError> for Failure {
 
 impl From<AgentError> for Failure {
     fn from(error: AgentError) -> Self {
-        let failure = Self::new(Exit::Usage, error.code(), error.to_string());
+        let at = error.place().map(|at| Place::of(at, Told::InMessage));
+        let failure = Self { at, ..Self::new(Exit::Usage, error.code(), error.to_string()) };
         match error {
             AgentError::Cognet(error) => error.into(),
             AgentError::NoFolder { .. } => {

@@ -21,7 +21,6 @@ mod types;
 
 use std::{io::IsTerminal, process::ExitCode};
 
-use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 use args::{Args, Command};
@@ -29,7 +28,7 @@ use failure::{Exit, Failure};
 
 /// Runs the program's command line. Call [`crate::init`] first.
 pub fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args = match Args::read() {
         Ok(args) => args,
         Err(error) => return failure::usage(&error),
     };
@@ -55,7 +54,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
     let common = args.common;
     match args.command {
         Command::New { dir } => new::new(&dir).await,
-        Command::Clone { cognet, name } => clone::clone(&common, &cognet, name.as_deref()),
+        Command::Clone { bundled, name } => clone::clone(&common, &bundled, name.as_deref()),
         Command::Run { text } => run::run(&common, text).await,
         Command::Chat => chat::chat(&common).await,
         Command::Dev(dev) => chat::dev(&common, &dev).await,

@@ -1,19 +1,22 @@
 //! `axon prepare`: check everything without a model, and write types for editors.
 
-use std::sync::Arc;
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
 
-use axon_runtime::{Brain, Scope};
+use axon_runtime::{Brain, DryKernel, Scope};
 
 use super::{
     args::Common,
-    console::Console,
+    console::{Console, YELLOW, harmless},
     failure::{Exit, Failure},
     types,
 };
 use crate::{
     agent::Agent,
     cognets::{self, Found},
-    kernel::DryKernel,
+    kernel::may_emit,
     policy::Unattended,
     tools::Unobserved,
 };
@@ -25,7 +28,11 @@ pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
     agent.policy()?;
     let toolbox = agent.toolbox(Arc::new(Unattended), Arc::new(Unobserved)).await?;
     let scope = toolbox.scope();
+    let idle = agent.idle_rules(&toolbox);
     toolbox.shutdown().await;
+    for warning in idle {
+        warn(&warning.to_string())?;
+    }
     report.good("policy", &format!("grants {}", granted(&scope)))?;
 
     match agent.engine_name(common.engine.as_deref())? {
@@ -61,7 +68,7 @@ pub(super) async fn prepare(common: &Common) -> Result<(), Failure> {
 
 /// Loads a cognet for real, with nothing behind its verbs.
 async fn check(agent: &Agent, found: &Found, scope: &Scope) -> Result<String, Failure> {
-    let kernel = DryKernel::new(agent.base()?, scope.clone());
+    let kernel = Arc::new(DryKernel { base: agent.base()?, scope: scope.clone(), may_emit });
     let failed = |error| Failure::cognet(Exit::Usage, error);
     let brain = Brain::load(&found.source, kernel, agent.brain_limits()).await.map_err(failed)?;
     let config = brain.config();
@@ -79,13 +86,19 @@ fn granted(scope: &Scope) -> String {
     if members.is_empty() { "no tool".to_owned() } else { members.join(", ") }
 }
 
+/// Something that holds and is perhaps not what was meant.
+fn warn(what: &str) -> io::Result<()> {
+    let what = harmless(what);
+    writeln!(anstream::stderr().lock(), "{YELLOW}warning:{YELLOW:#} {what}")
+}
+
 struct Report {
     console: Console,
     quiet: bool,
 }
 
 impl Report {
-    fn good(&mut self, what: &str, how: &str) -> std::io::Result<()> {
+    fn good(&mut self, what: &str, how: &str) -> io::Result<()> {
         if self.quiet { Ok(()) } else { self.console.line(&format!("ok  {what}: {how}")) }
     }
 }

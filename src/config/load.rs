@@ -20,6 +20,9 @@ const MAX_MS: u64 = 24 * 60 * 60 * 1000;
 /// The most memory that may be configured: what one process can address in a heap is far less.
 const MAX_MB: u64 = 64 * 1024;
 
+/// The largest `axon.toml`, in bytes.
+const MAX_SOURCE_BYTES: usize = 256 * 1024;
+
 const MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
 impl Config {
@@ -41,27 +44,30 @@ impl Config {
     /// # Errors
     /// All mistakes in the text, each with its line.
     pub fn parse(agent_dir: &Path, source: &str) -> Result<Self, ConfigError> {
+        let path = agent_dir.join(CONFIG_FILE);
+        if source.len() > MAX_SOURCE_BYTES {
+            let message = format!("is larger than {} KiB, which no configuration is", MAX_SOURCE_BYTES >> 10);
+            return Err(ConfigError::whole(&path, message));
+        }
         let (table, syntax) = DeTable::parse_recoverable(source);
-        let mut problems = Problems { source, found: Vec::new() };
+        let mut problems = Problems::default();
         for error in &syntax {
             let span = error.span().unwrap_or_default();
             problems.add(span, format!("not TOML: {}", error.message()), None);
         }
         let config = read(agent_dir, table.get_ref(), &mut problems);
-        if problems.found.is_empty() {
+        if problems.is_empty() {
             return Ok(config);
         }
         if !syntax.is_empty() {
             // What follows from broken syntax would only confuse.
-            problems.found.truncate(syntax.len());
+            problems.truncate(syntax.len());
         }
-        problems.found.sort_by_key(|(start, _)| *start);
-        let problems = problems.found.into_iter().map(|(_, problem)| problem).collect();
-        Err(ConfigError { path: agent_dir.join(CONFIG_FILE), problems })
+        Err(ConfigError { path, problems: problems.told(source) })
     }
 }
 
-fn read(agent_dir: &Path, table: &DeTable<'_>, problems: &mut Problems<'_>) -> Config {
+fn read(agent_dir: &Path, table: &DeTable<'_>, problems: &mut Problems) -> Config {
     let mut root = Section::root(table);
     let defaults = Config::defaults(agent_dir);
     let config = Config {
@@ -77,7 +83,7 @@ fn read(agent_dir: &Path, table: &DeTable<'_>, problems: &mut Problems<'_>) -> C
     config
 }
 
-fn agent(mut section: Section<'_, '_>, default: AgentConfig, problems: &mut Problems<'_>) -> AgentConfig {
+fn agent(mut section: Section<'_, '_>, default: AgentConfig, problems: &mut Problems) -> AgentConfig {
     let config = AgentConfig {
         name: section.string("name", problems).unwrap_or(default.name),
         cognet: section.string("cognet", problems),
@@ -86,7 +92,7 @@ fn agent(mut section: Section<'_, '_>, default: AgentConfig, problems: &mut Prob
     config
 }
 
-fn cognet(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> CognetConfig {
+fn cognet(mut section: Section<'_, '_>, problems: &mut Problems) -> CognetConfig {
     let default = CognetConfig::default();
     let config = CognetConfig {
         memory_mb: section.number("memory_mb", 1..=MAX_MB, default.memory_mb, problems),
@@ -98,7 +104,7 @@ fn cognet(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> CognetCo
     config
 }
 
-fn engine(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> EngineConfig {
+fn engine(mut section: Section<'_, '_>, problems: &mut Problems) -> EngineConfig {
     let config = EngineConfig {
         provider: section.word("provider", problems),
         model: section.string("model", problems),
@@ -115,7 +121,7 @@ fn engine(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> EngineCo
     config
 }
 
-fn engine_timeouts(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> EngineTimeouts {
+fn engine_timeouts(mut section: Section<'_, '_>, problems: &mut Problems) -> EngineTimeouts {
     let default = EngineTimeouts::default();
     let config = EngineTimeouts {
         connect_ms: section.number("connect", 1..=MAX_MS, default.connect_ms, problems),
@@ -126,14 +132,14 @@ fn engine_timeouts(mut section: Section<'_, '_>, problems: &mut Problems<'_>) ->
     config
 }
 
-fn price(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Price> {
+fn price(mut section: Section<'_, '_>, problems: &mut Problems) -> Option<Price> {
     let given = section.is_present();
     let price = Price { input: section.amount("input", problems), output: section.amount("output", problems) };
     section.finish(problems);
     given.then_some(price)
 }
 
-fn capsule(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> CapsuleConfig {
+fn capsule(mut section: Section<'_, '_>, problems: &mut Problems) -> CapsuleConfig {
     let default = CapsuleConfig::default();
     let config = CapsuleConfig {
         timeout_ms: section.number("timeout_ms", 1..=MAX_MS, default.timeout_ms, problems),
@@ -153,7 +159,7 @@ fn capsule(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Capsule
     config
 }
 
-fn policy(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> PolicyConfig {
+fn policy(mut section: Section<'_, '_>, problems: &mut Problems) -> PolicyConfig {
     let mut rules = Vec::new();
     let config = PolicyConfig {
         net: section.checked_strings("net", problems, is_host).unwrap_or_default(),
@@ -171,7 +177,7 @@ fn policy(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> PolicyCo
     config
 }
 
-fn roots(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> FsPolicy {
+fn roots(mut section: Section<'_, '_>, problems: &mut Problems) -> FsPolicy {
     let config = FsPolicy {
         read: section.checked_strings("read", problems, is_not_empty).unwrap_or_default(),
         write: section.checked_strings("write", problems, is_not_empty).unwrap_or_default(),
@@ -180,12 +186,12 @@ fn roots(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> FsPolicy 
     config
 }
 
-fn tools(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> BTreeMap<String, ToolGrants> {
+fn tools(mut section: Section<'_, '_>, problems: &mut Problems) -> BTreeMap<String, ToolGrants> {
     let named = section.sections(problems);
     named.into_iter().map(|(name, section)| (name, grants(section, problems))).collect()
 }
 
-fn grants(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> ToolGrants {
+fn grants(mut section: Section<'_, '_>, problems: &mut Problems) -> ToolGrants {
     let config = ToolGrants {
         net: section.checked_strings("net", problems, is_host).unwrap_or_default(),
         run: section.checked_strings("run", problems, is_not_empty).unwrap_or_default(),
@@ -196,13 +202,13 @@ fn grants(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> ToolGran
     config
 }
 
-fn session(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> SessionConfig {
+fn session(mut section: Section<'_, '_>, problems: &mut Problems) -> SessionConfig {
     let config = SessionConfig { fsync: section.word("fsync", problems).unwrap_or_default() };
     section.finish(problems);
     config
 }
 
-fn check_url(section: &Section<'_, '_>, url: Option<&str>, problems: &mut Problems<'_>) {
+fn check_url(section: &Section<'_, '_>, url: Option<&str>, problems: &mut Problems) {
     if let (Some(url), Some(span)) = (url, section.span("base_url"))
         && let Err(why) = is_http_url(url)
     {
@@ -210,7 +216,7 @@ fn check_url(section: &Section<'_, '_>, url: Option<&str>, problems: &mut Proble
     }
 }
 
-fn check_variable(section: &Section<'_, '_>, name: Option<&str>, problems: &mut Problems<'_>) {
+fn check_variable(section: &Section<'_, '_>, name: Option<&str>, problems: &mut Problems) {
     if let (Some(name), Some(span)) = (name, section.span("api_key_env"))
         && is_variable(name).is_err()
     {

@@ -16,5 +16,8 @@ pub use schema::{
 /// The name of the configuration file in an agent folder.
 pub const CONFIG_FILE: &str = "axon.toml";
 
+/// The name of the file of variables in an agent folder.
+pub const DOTENV_FILE: &str = ".env";
+
 #[cfg(test)]
 mod tests;

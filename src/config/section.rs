@@ -16,27 +16,57 @@ use super::{
 };
 use crate::text::nearest;
 
+/// How many mistakes are told one by one: to find the line of one takes as long as the file is.
+const MAX_TOLD: usize = 20;
+
 /// The mistakes found so far.
-pub(super) struct Problems<'s> {
-    pub source: &'s str,
-    pub found: Vec<(usize, Problem)>,
+#[derive(Default)]
+pub(super) struct Problems {
+    found: Vec<Mistake>,
 }
 
-impl Problems<'_> {
+struct Mistake {
+    span: Range<usize>,
+    /// What stands in the place of a line that may hold a secret.
+    shown: Option<String>,
+    message: String,
+    help: Option<String>,
+}
+
+impl Problems {
     pub fn add(&mut self, span: Range<usize>, message: String, help: Option<String>) {
-        let place = Some(Place::of(self.source, span.clone()));
-        self.found.push((span.start, Problem { place, message, help }));
+        self.found.push(Mistake { span, shown: None, message, help });
     }
 
     /// For a line that may hold a secret: `shown` stands in its place.
     pub fn add_concealed(&mut self, span: Range<usize>, shown: &str, message: String, help: String) {
-        let place = Place {
-            column: 1,
-            width: shown.chars().count(),
-            text: shown.to_owned(),
-            ..Place::of(self.source, span.clone())
-        };
-        self.found.push((span.start, Problem { place: Some(place), message, help: Some(help) }));
+        self.found.push(Mistake { span, shown: Some(shown.to_owned()), message, help: Some(help) });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Leaves the first `count` that were found.
+    pub fn truncate(&mut self, count: usize) {
+        self.found.truncate(count);
+    }
+
+    /// In the order of the file, of which `source` is the text.
+    pub fn told(mut self, source: &str) -> Vec<Problem> {
+        self.found.sort_by_key(|mistake| mistake.span.start);
+        let more = self.found.len().saturating_sub(MAX_TOLD);
+        let told = self.found.into_iter().take(MAX_TOLD).map(|Mistake { span, shown, message, help }| {
+            let place = Place::of(source, span);
+            let place = match shown {
+                Some(text) => Place { column: 1, width: text.chars().count(), text, ..place },
+                None => place,
+            };
+            Problem { place: Some(place), message, help }
+        });
+        let rest =
+            (more > 0).then(|| Problem { place: None, message: format!("and {more} more mistakes"), help: None });
+        told.chain(rest).collect()
     }
 }
 
@@ -66,7 +96,7 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// Reports the keys that nobody asked for.
-    pub fn finish(self, problems: &mut Problems<'_>) {
+    pub fn finish(self, problems: &mut Problems) {
         for key in self.table.into_iter().flat_map(|table| table.keys()) {
             let name = key.get_ref().as_ref();
             if self.accepted.contains(&name) {
@@ -84,14 +114,14 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// A table in this one. Without it all that it holds is absent.
-    pub fn section(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Section<'t, 's> {
+    pub fn section(&mut self, key: &'static str, problems: &mut Problems) -> Section<'t, 's> {
         let path = self.path_of(key);
         let table = self.get(key).and_then(|value| table_of(&path, value, problems));
         Section::named(path, table)
     }
 
     /// The tables in this one, whatever their names.
-    pub fn sections(&mut self, problems: &mut Problems<'_>) -> Vec<(String, Section<'t, 's>)> {
+    pub fn sections(&mut self, problems: &mut Problems) -> Vec<(String, Section<'t, 's>)> {
         let entries = self.table.take().into_iter().flat_map(|table| table.iter());
         let named = entries.filter_map(|(key, value)| {
             let name = key.get_ref().to_string();
@@ -109,7 +139,7 @@ impl<'t, 's> Section<'t, 's> {
         entries.into_iter().map(|(_, key, value)| (key.to_string(), value)).collect()
     }
 
-    pub fn string(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Option<String> {
+    pub fn string(&mut self, key: &'static str, problems: &mut Problems) -> Option<String> {
         let path = self.path_of(key);
         self.get(key).and_then(|value| string_of(&path, value, problems))
     }
@@ -118,7 +148,7 @@ impl<'t, 's> Section<'t, 's> {
     pub fn checked_strings(
         &mut self,
         key: &'static str,
-        problems: &mut Problems<'_>,
+        problems: &mut Problems,
         check: impl Fn(&str) -> Result<(), String>,
     ) -> Option<Vec<String>> {
         let path = self.path_of(key);
@@ -139,7 +169,7 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// Texts by name.
-    pub fn string_map(&mut self, key: &'static str, problems: &mut Problems<'_>) -> BTreeMap<String, String> {
+    pub fn string_map(&mut self, key: &'static str, problems: &mut Problems) -> BTreeMap<String, String> {
         let path = self.path_of(key);
         let entries = self.section(key, problems).entries();
         let texts = entries.into_iter().filter_map(|(name, value)| {
@@ -149,7 +179,7 @@ impl<'t, 's> Section<'t, 's> {
         texts.collect()
     }
 
-    pub fn word<T: Words>(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Option<T> {
+    pub fn word<T: Words>(&mut self, key: &'static str, problems: &mut Problems) -> Option<T> {
         let path = self.path_of(key);
         self.get(key).and_then(|value| word_of(&path, value, problems))
     }
@@ -160,7 +190,7 @@ impl<'t, 's> Section<'t, 's> {
         key: &'static str,
         range: RangeInclusive<u64>,
         default: u64,
-        problems: &mut Problems<'_>,
+        problems: &mut Problems,
     ) -> u64 {
         let path = self.path_of(key);
         let Some(value) = self.get(key) else { return default };
@@ -180,7 +210,7 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// An amount that is not negative; 0 when absent or wrong.
-    pub fn amount(&mut self, key: &'static str, problems: &mut Problems<'_>) -> f64 {
+    pub fn amount(&mut self, key: &'static str, problems: &mut Problems) -> f64 {
         let path = self.path_of(key);
         let Some(value) = self.get(key) else { return 0.0 };
         let amount = match value.get_ref() {
@@ -219,7 +249,7 @@ impl<'t, 's> Section<'t, 's> {
     }
 }
 
-pub(super) fn word_of<T: Words>(path: &str, value: &Value<'_>, problems: &mut Problems<'_>) -> Option<T> {
+pub(super) fn word_of<T: Words>(path: &str, value: &Value<'_>, problems: &mut Problems) -> Option<T> {
     let text = string_of(path, value, problems)?;
     let found = T::WORDS.iter().find(|(word, _)| *word == text).map(|&(_, value)| value);
     if found.is_none() {
@@ -230,7 +260,7 @@ pub(super) fn word_of<T: Words>(path: &str, value: &Value<'_>, problems: &mut Pr
     found
 }
 
-fn string_of(path: &str, value: &Value<'_>, problems: &mut Problems<'_>) -> Option<String> {
+fn string_of(path: &str, value: &Value<'_>, problems: &mut Problems) -> Option<String> {
     match value.get_ref() {
         DeValue::String(text) => Some(text.to_string()),
         _ => {
@@ -240,7 +270,7 @@ fn string_of(path: &str, value: &Value<'_>, problems: &mut Problems<'_>) -> Opti
     }
 }
 
-fn table_of<'t, 's>(path: &str, value: &'t Value<'s>, problems: &mut Problems<'_>) -> Option<&'t DeTable<'s>> {
+fn table_of<'t, 's>(path: &str, value: &'t Value<'s>, problems: &mut Problems) -> Option<&'t DeTable<'s>> {
     match value.get_ref() {
         DeValue::Table(table) => Some(table),
         _ => {
@@ -250,7 +280,7 @@ fn table_of<'t, 's>(path: &str, value: &'t Value<'s>, problems: &mut Problems<'_
     }
 }
 
-fn wrong_type(path: &str, wanted: &str, value: &Value<'_>, problems: &mut Problems<'_>) {
+fn wrong_type(path: &str, wanted: &str, value: &Value<'_>, problems: &mut Problems) {
     let given = match value.get_ref() {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) => "a whole number",

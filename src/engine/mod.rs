@@ -22,4 +22,5 @@ pub use fault::{Fault, FaultCode};
 pub use handle::Engine;
 pub use provider::{ModelCall, ModelEvent, ModelStream, Provider};
 pub use spec::{EngineConfigError, EngineSpec, Timeouts};
+pub(crate) use telemetry::NoFacts;
 pub use telemetry::{SessionFacts, Telemetry};

@@ -142,6 +142,12 @@ impl EngineSpec {
         Ok(())
     }
 
+    /// The file that the engine is made of, if it is made of one.
+    pub(crate) fn file(&self, agent_dir: &Path) -> Option<PathBuf> {
+        let is_script = self.kind().ok().flatten() == Some(ProviderKind::Script);
+        self.script.as_ref().filter(|_| is_script).map(|script| agent_dir.join(script))
+    }
+
     /// The provider that is named, or else that the other keys are for.
     pub(super) fn kind(&self) -> Result<Option<ProviderKind>, EngineConfigError> {
         match &self.provider {

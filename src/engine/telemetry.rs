@@ -8,6 +8,19 @@ pub trait Telemetry: Send + Sync + 'static {
     fn record(&self, kind: &'static str, data: Value, span: &str);
 }
 
+/// For an engine that is asked nothing.
+pub(crate) struct NoFacts;
+
+impl SessionFacts for NoFacts {
+    fn last_result(&self) -> Option<String> {
+        None
+    }
+
+    fn last_stimulus(&self) -> Option<String> {
+        None
+    }
+}
+
 /// What a script may quote of the session that it answers in.
 pub trait SessionFacts: Send + Sync + 'static {
     /// The content of the newest `cognet:action:result`.

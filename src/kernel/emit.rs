@@ -10,7 +10,7 @@ const KERNEL_OWNED: [(&str, &str); 4] = [
     ("cognet:unload:", "the kernel records unloads itself"),
 ];
 
-pub(super) fn check(kind: &str) -> Result<(), VerbError> {
+pub(crate) fn check(kind: &str) -> Result<(), VerbError> {
     let forbidden = |why: String| Err(VerbError::new("COGNET_EMIT_FORBIDDEN", why));
     let Some(rest) = kind.strip_prefix("cognet:") else {
         return forbidden(format!("a cognet emits types that begin with \"cognet:\", not {kind:?}"));

@@ -5,7 +5,6 @@
 mod actions;
 mod bindings;
 mod bridge;
-mod dry;
 mod emit;
 mod output;
 mod recorder;
@@ -24,7 +23,7 @@ use crate::{
 pub(crate) use actions::{Actions, text_of};
 pub(crate) use bindings::BindingsFile;
 pub(crate) use bridge::CapsuleBridge;
-pub(crate) use dry::DryKernel;
+pub(crate) use emit::check as may_emit;
 pub(crate) use recorder::Recorder;
 
 /// What stands behind the verbs of one cognet instance.

@@ -20,9 +20,19 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// The secrets are kept out of everything that is recorded.
+    /// The secrets are kept out of everything that is recorded, those included that they learn later.
     pub(crate) fn new(log: SessionLog, secrets: Secrets) -> Self {
         Self { log, run: Arc::default(), inputs: Arc::default(), secrets }
+    }
+
+    /// A pen of its own for the same log, with the same secrets: it belongs to no wake.
+    pub(crate) fn another(&self) -> Self {
+        Self::new(self.log.clone(), self.secrets.clone())
+    }
+
+    /// What is kept out of everything that is recorded.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     pub(crate) fn log(&self) -> &SessionLog {

@@ -257,6 +257,8 @@ fn longest_rise(lines: &[Good]) -> Vec<bool> {
         let run = tails.partition_point(|&(tail, _)| tail < seq);
         before[position] = run.checked_sub(1).map(|shorter| tails[shorter].1);
         match tails.get_mut(run) {
+            // Of lines with one seq the first belongs, as opening has it.
+            Some(tail) if tail.0 == seq => {}
             Some(tail) => *tail = (seq, position),
             None => tails.push((seq, position)),
         }

@@ -116,6 +116,11 @@ impl Lines {
         Ok(Some(RawLine { number: self.number, offset, bytes, terminated }))
     }
 
+    /// Whether nothing follows the line that was read last.
+    pub fn at_end(&mut self) -> io::Result<bool> {
+        Ok(self.reader.fill_buf()?.is_empty())
+    }
+
     /// Goes back to the start of the line that was read last.
     pub fn unread(&mut self) -> io::Result<()> {
         self.number -= 1;

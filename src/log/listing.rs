@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Envelope, LogError, SessionId,
+    Envelope, LogError, SessionId, SessionReader,
     file::{MAX_LINE_BYTES, read_exact_at},
     scan::{self, Head},
 };
@@ -19,6 +19,9 @@ const GLANCE_BYTES: u64 = 64 * 1024;
 
 /// How much of the first stimulus is told, in characters.
 const TITLE_CHARS: usize = 80;
+
+/// What the log has where a wake begins.
+const WOKEN: &str = "kernel:run:start";
 
 /// A session as its first and last lines show it.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,9 +73,44 @@ pub fn list_sessions(dir: &Path) -> Result<Vec<SessionInfo>, LogError> {
     Ok(sessions)
 }
 
-/// The session in the folder `dir` that was written last.
+/// The session in the folder `dir` that was written last, of those that are still open or in which something has happened:
+/// one that ended before there was an entry or a wake, as when a cognet does not load, is taken only if there is no other.
 pub fn last_session(dir: &Path) -> Option<SessionId> {
-    list_sessions(dir).ok()?.pop().map(|session| session.id)
+    last_of(dir, |path| !is_unused(path))
+}
+
+/// The same, of those in which there was a wake.
+pub fn last_woken_session(dir: &Path) -> Option<SessionId> {
+    last_of(dir, |path| {
+        let lines = SessionReader::open(path).into_iter().flatten();
+        lines.flatten().any(|line| line.kind.as_deref() == Some(WOKEN))
+    })
+}
+
+/// The newest that is wanted, or else the newest.
+fn last_of(dir: &Path, is_wanted: impl Fn(&Path) -> bool) -> Option<SessionId> {
+    let mut sessions = list_sessions(dir).ok()?;
+    let wanted = sessions.iter().rposition(|session| is_wanted(&session.path));
+    match wanted {
+        Some(last) => Some(sessions.swap_remove(last).id),
+        None => sessions.pop().map(|session| session.id),
+    }
+}
+
+/// Whether a session is over and nothing happened in it.
+fn is_unused(path: &Path) -> bool {
+    let Ok(lines) = SessionReader::open(path) else { return false };
+    let mut over = true;
+    for line in lines {
+        // Damage is for whoever reads the session to tell.
+        let Ok(line) = line else { return false };
+        let kind = line.kind.as_deref();
+        if line.is_entry() || kind == Some(WOKEN) {
+            return false;
+        }
+        over = kind == Some("axon:session:closed");
+    }
+    over
 }
 
 impl SessionInfo {

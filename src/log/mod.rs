@@ -36,7 +36,7 @@ pub use id::SessionId;
 pub(crate) use inputs::InputFolder;
 pub use inputs::{ENGINE_INPUT, InputExpander};
 pub use keeper::Fsync;
-pub use listing::{SessionInfo, last_session, list_sessions, session_path};
+pub use listing::{SessionInfo, last_session, last_woken_session, list_sessions, session_path};
 pub use observer::{Lagged, Observer};
 pub use open::Opened;
 pub use prune::remove_session;

@@ -67,7 +67,7 @@ pub(super) fn scan(file: &File, path: &Path) -> Result<Scanned, LogError> {
             Order::Gap { from, to } => gaps.push((line.number, (from, to))),
             Order::Backwards => {
                 let seq = head.seq().unwrap_or_default();
-                return Err(corrupt(line.number, format!("seq {seq} where {expected} belongs")));
+                return Err(corrupt(line.number, scan::backwards(seq, expected)));
             }
         }
         if matches!(&head, Head::Known { kind, .. } if kind == REPAIRED) {
@@ -78,7 +78,7 @@ pub(super) fn scan(file: &File, path: &Path) -> Result<Scanned, LogError> {
     }
     for (line, (from, to)) in gaps {
         if !repaired.contains(&(from, to)) {
-            return Err(corrupt(line, format!("{} before it: seq {from} to {to}", missing(from, to))));
+            return Err(corrupt(line, scan::missing(from, to)));
         }
     }
     Ok(Scanned { index, next_seq: sequence.next(), end, torn_bytes: size - end })
@@ -116,13 +116,6 @@ pub(super) fn keep_aside(path: &Path, bytes: &[u8]) -> Result<(), LogError> {
 /// Makes the folder of the sessions.
 pub(super) fn make_dir(dir: &Path) -> Result<(), LogError> {
     fs::create_dir_all(dir).map_err(|cause| LogError::io("create", dir, cause))
-}
-
-pub(super) fn missing(from: u64, to: u64) -> String {
-    match to - from + 1 {
-        1 => "a line is missing".to_owned(),
-        n => format!("{n} lines are missing"),
-    }
 }
 
 fn line_ref(line: &super::file::RawLine<'_>, head: &Head<'_>, expected: u64) -> LineRef {

@@ -177,6 +177,11 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
+    /// Follows from whatever seq comes first.
+    pub fn from_anywhere() -> Self {
+        Self { next: 0, uncertain: true }
+    }
+
     /// The seq that the next line must have.
     pub fn next(&self) -> u64 {
         self.next
@@ -209,6 +214,20 @@ pub(super) fn repaired_gaps(line: &[u8]) -> Vec<(u64, u64)> {
         gaps: Vec<(u64, u64)>,
     }
     serde_json::from_slice::<Repaired>(line).map(|line| line.data.gaps).unwrap_or_default()
+}
+
+/// Why a line whose seq is not above those before it does not belong there.
+pub(super) fn backwards(seq: u64, expected: u64) -> String {
+    format!("seq {seq} where {expected} belongs")
+}
+
+/// Why a line after a gap cannot be where it is.
+pub(super) fn missing(from: u64, to: u64) -> String {
+    let lines = match to - from + 1 {
+        1 => "a line is missing".to_owned(),
+        n => format!("{n} lines are missing"),
+    };
+    format!("{lines} before it: seq {from} to {to}")
 }
 
 #[cfg(test)]
@@ -289,5 +308,8 @@ mod tests {
         assert_eq!(sequence.follow(None), Order::Next);
         assert_eq!(sequence.follow(Some(5)), Order::Next);
         assert_eq!(sequence.next(), 6);
+        let mut sequence = Sequence::from_anywhere();
+        assert_eq!(sequence.follow(Some(7)), Order::Next);
+        assert_eq!(sequence.follow(Some(9)), Order::Gap { from: 8, to: 8 });
     }
 }

@@ -38,7 +38,7 @@ pub struct PolicyError {
 }
 
 impl PolicyError {
-    pub(super) fn new(
+    pub(crate) fn new(
         key: &'static str,
         value: impl Into<String>,
         problem: impl Into<String>,

@@ -5,7 +5,7 @@
 //! tool call on.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -17,10 +17,10 @@ use super::{Asked, Session, Survey, load, millis, unload};
 use crate::{
     agent::{Agent, AgentError},
     cognets::Found,
-    config::{CONFIG_FILE, Config},
+    config::{CONFIG_FILE, Config, ConfigError},
     engine::Engine,
     kernel::{Actions, CognetKernel, Recorder},
-    log::{Event, LogError, SessionLog},
+    log::LogError,
     store::Store,
     tools::Toolbox,
 };
@@ -36,7 +36,7 @@ const RELOADED: &str = "COGNET_RELOADED";
 pub struct Reloader {
     dir: PathBuf,
     asked: Asked,
-    log: SessionLog,
+    recorder: Recorder,
     actions: Arc<Actions>,
     toolbox: Toolbox,
     service: Arc<Mutex<Service>>,
@@ -98,6 +98,8 @@ pub struct Reloaded {
     pub took: Duration,
     /// Keys of `axon.toml` that have changed and hold from the next start on.
     pub at_next_start: Vec<&'static str>,
+    /// Rules of `[policy.tools]` that name no tool as things are, where the files that say so have changed.
+    pub idle_rules: Vec<ConfigError>,
     /// What the old brain's shutdown hooks raised.
     pub unload_error: Option<Box<CognetError>>,
 }
@@ -129,7 +131,7 @@ impl Session {
         Reloader {
             dir: service.agent.dir().to_owned(),
             asked: self.asked.clone(),
-            log: self.log().clone(),
+            recorder: self.bench.recorder.another(),
             actions: self.bench.actions.clone(),
             toolbox: self.bench.toolbox.clone(),
             service: Arc::new(Mutex::new(service)),
@@ -151,6 +153,7 @@ impl Session {
         self.found = found;
         let unloaded = unload(old_brain, &old_kernel, old_generation).await;
 
+        let idle_rules = agent.idle_rules(&self.bench.toolbox);
         let at_next_start = {
             let mut service = lock(&service);
             let at_next_start = at_next_start(service.agent.config(), agent.config());
@@ -161,12 +164,21 @@ impl Session {
             service.generation = generation;
             at_next_start
         };
+        let of_rules = |file: &String| file == CONFIG_FILE || file.starts_with("tools/");
+        let idle_rules = if changed.iter().any(of_rules) { idle_rules } else { Vec::new() };
         let took = took + started.elapsed();
         let message = format!("the cognet was reloaded (generation {generation}); changed: {}", listed(&changed));
         self.bench.recorder.commit("system:notice", json!({ "code": RELOADED, "message": message })).await?;
         let data = json!({ "generation": generation, "changed": changed, "durationMs": millis(took) });
         self.bench.recorder.emit("axon:reload:complete", data);
-        Ok(Reloaded { generation, changed, took, at_next_start, unload_error: unloaded.err().map(Box::new) })
+        Ok(Reloaded {
+            generation,
+            changed,
+            took,
+            at_next_start,
+            idle_rules,
+            unload_error: unloaded.err().map(Box::new),
+        })
     }
 }
 
@@ -183,14 +195,14 @@ impl Reloader {
 
     async fn attempt(&mut self, survey: Survey) -> Reload {
         let started = Instant::now();
-        let (changed, of_cognet) = {
-            let service = lock(&self.service);
-            (survey.changed_since(&service.survey), service.found.clone())
+        let (changed, same_engine, of_cognet) = {
+            let Service { survey: before, found, .. } = &*lock(&self.service);
+            (survey.changed_since(before), survey.has_engine_file_of(before), found.clone())
         };
         let concerns = |file: &String| !file.starts_with("cognets/") || is_of(&of_cognet, file);
-        if !changed.iter().any(concerns) && self.chooses(&of_cognet) {
+        if !changed.iter().any(concerns) && same_engine && self.chooses(&of_cognet) {
             // Files that failed may have brought rights that these have not.
-            if let Ok(agent) = Agent::open(&self.dir)
+            if let Ok(agent) = self.open_agent()
                 && let Err(error) = self.put_rights(&agent, &survey, Demand::IfChanged).await
             {
                 return self.failed(survey, &changed, started, error.into());
@@ -216,6 +228,14 @@ impl Reloader {
             .is_ok_and(|now| now.name == found.name && now.source == found.source)
     }
 
+    /// The agent folder as it is now. Its secrets are kept from here on, by whatever was made before them too and whatever
+    /// becomes of the reload.
+    fn open_agent(&self) -> Result<Agent, AgentError> {
+        let agent = Agent::open(&self.dir)?;
+        self.recorder.secrets().learn(agent.secret_variables());
+        Ok(agent)
+    }
+
     /// Puts in place what blocks may call, as far as it has changed: first the policy, which holds whatever becomes of the rest.
     async fn put_rights(&self, agent: &Agent, survey: &Survey, demand: Demand) -> Result<(), AgentError> {
         let policy = agent.policy()?;
@@ -235,8 +255,9 @@ impl Reloader {
             lock(&self.service).rights.policy = new.policy.clone();
         }
         if tools_changed {
-            let observer = Arc::new(Recorder::new(self.log.clone(), agent.secrets()));
-            let toolbox = agent.toolbox(self.asked.approver.clone(), observer).await?;
+            let secrets = self.recorder.secrets().clone();
+            let observer = Arc::new(self.recorder.another());
+            let toolbox = agent.toolbox_keeping(secrets, self.asked.approver.clone(), observer).await?;
             self.toolbox.replace_with(&toolbox);
             let mut service = lock(&self.service);
             service.rights.tools = new.tools.clone();
@@ -267,9 +288,9 @@ impl Reloader {
             "generation": lock(&self.service).generation + 1,
             "changed": changed,
             "durationMs": millis(started.elapsed()),
-            "error": described(&error),
+            "error": described(&self.dir, &error),
         });
-        self.log.emit(Event::new("axon:reload:failed", data));
+        self.recorder.emit("axon:reload:failed", data);
         Reload::Failed(error)
     }
 
@@ -279,15 +300,16 @@ impl Reloader {
         survey: &Survey,
         demand: Demand,
     ) -> Result<(Brain, Arc<CognetKernel>, Found, Agent), ReloadError> {
-        let agent = Agent::open(&self.dir)?;
+        let agent = self.open_agent()?;
         self.put_rights(&agent, survey, demand).await?;
         let in_service = lock(&self.service).found.clone();
         let found = self.choose(&agent, &in_service)?;
-        let recorder = Recorder::new(self.log.clone(), agent.secrets());
+        let recorder = self.recorder.another();
         let engine = {
             let service = lock(&self.service);
             // An engine that stays keeps its place, as in a script.
-            service.agent.has_engine_of(&agent).then(|| service.engine.clone())
+            let same = service.agent.has_engine_of(&agent) && survey.has_engine_file_of(&service.survey);
+            same.then(|| service.engine.clone())
         };
         let engine = match engine {
             Some(engine) => engine,
@@ -337,15 +359,16 @@ fn at_next_start(before: &Config, after: &Config) -> Vec<&'static str> {
     keys
 }
 
-fn described(error: &ReloadError) -> Value {
+fn described(dir: &Path, error: &ReloadError) -> Value {
     match error {
         ReloadError::Cognet(error) => json!(error),
         ReloadError::Agent(error) => {
             let mut data = json!({ "code": error.code(), "message": error.to_string() });
-            if let AgentError::Config(config) = error
-                && let Some(place) = config.problems.iter().find_map(|problem| problem.place.as_ref())
-            {
-                data["at"] = json!({ "file": CONFIG_FILE, "line": place.line, "sourceLine": place.text.trim() });
+            if let Some(mut place) = error.place() {
+                if let Ok(inside) = Path::new(&place.file).strip_prefix(dir) {
+                    place.file = inside.display().to_string();
+                }
+                data["at"] = json!(place);
             }
             data
         }

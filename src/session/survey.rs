@@ -8,8 +8,13 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
+use crate::{
+    agent::engine_file,
+    config::{CONFIG_FILE, DOTENV_FILE},
+};
+
 /// Files at the top of the agent folder.
-const TOP_FILES: [&str; 3] = ["axon.toml", "boot.md", ".env"];
+const TOP_FILES: [&str; 3] = [CONFIG_FILE, "boot.md", DOTENV_FILE];
 
 /// Folders below it, and the endings that count in each.
 const FOLDERS: [(&str, &[&str]); 2] = [("cognets", &["lua", "luau"]), ("tools", &["ts"])];
@@ -24,6 +29,8 @@ const MAX_FILES: usize = 10_000;
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     files: BTreeMap<String, Fingerprint>,
+    /// Which of them the engine reads, if it reads one.
+    engine: Option<String>,
     folders: BTreeSet<PathBuf>,
 }
 
@@ -42,8 +49,9 @@ enum Fingerprint {
 }
 
 impl Survey {
-    /// Reads the watched files of an agent folder. What is missing or unreadable is noted as such.
-    pub fn take(agent_dir: &Path) -> Self {
+    /// Reads the watched files of an agent folder, and that of the engine: the one asked for, else the configured one. What is
+    /// missing or unreadable is noted as such.
+    pub fn take(agent_dir: &Path, engine: Option<&str>) -> Self {
         let mut survey = Self::default();
         survey.folders.insert(agent_dir.to_owned());
         for name in TOP_FILES {
@@ -53,13 +61,34 @@ impl Survey {
         for (name, endings) in FOLDERS {
             survey.folder(&agent_dir.join(name), name, endings, 0, &mut seen);
         }
+        if let Some(path) = engine_file(agent_dir, engine) {
+            let name = name_of(agent_dir, &path);
+            // As the other folders are spelled, so that none is watched by two names.
+            let path = agent_dir.join(&name);
+            survey.folders.extend(path.parent().map(Path::to_owned));
+            survey.file(&path, name.clone());
+            survey.engine = Some(name);
+        }
         survey
     }
 
     /// The files that are not as they were in `before`, by their path in the agent folder: changed, new and gone.
     pub fn changed_since(&self, before: &Self) -> Vec<String> {
         let names: BTreeSet<_> = self.files.keys().chain(before.files.keys()).collect();
-        names.into_iter().filter(|name| self.files.get(*name) != before.files.get(*name)).cloned().collect()
+        let changed = names.into_iter().filter(|name| self.files.get(*name) != before.files.get(*name));
+        changed.filter(|name| !self.only_one_looked(before, name)).cloned().collect()
+    }
+
+    /// Whether what the engine reads is as it was in `before`.
+    pub(crate) fn has_engine_file_of(&self, before: &Self) -> bool {
+        let fingerprint = |survey: &Self| survey.engine.as_ref().and_then(|name| survey.files.get(name)).cloned();
+        self.engine == before.engine && fingerprint(self) == fingerprint(before)
+    }
+
+    /// A file that the engine reads no more, or has not read before, has not changed itself: the configuration has.
+    fn only_one_looked(&self, before: &Self, name: &str) -> bool {
+        let of = |survey: &Self| survey.engine.as_deref() == Some(name);
+        self.engine != before.engine && (of(self) || of(before))
     }
 
     /// Where a change of any of the files shows: the folders that hold them, behind links too.
@@ -106,6 +135,15 @@ impl Survey {
     }
 }
 
+/// The path of a file in the agent folder, or its own where it lies elsewhere; the same however the folder is spelled.
+fn name_of(agent_dir: &Path, path: &Path) -> String {
+    let real_dir = agent_dir.canonicalize().unwrap_or_else(|_| agent_dir.to_owned());
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let real = folder.zip(path.file_name()).map_or_else(|| path.to_owned(), |(folder, name)| folder.join(name));
+    let inside = real.strip_prefix(&real_dir).or_else(|_| path.strip_prefix(agent_dir));
+    inside.unwrap_or(&real).display().to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,13 +165,13 @@ mod tests {
     #[test]
     fn content_decides_and_not_the_act_of_saving() {
         let dir = agent(&[("cognets/a.lua", "one"), ("boot.md", "who")]);
-        let before = Survey::take(dir.path());
+        let before = Survey::take(dir.path(), None);
         write(dir.path(), "cognets/a.lua", "one");
-        assert_eq!(Survey::take(dir.path()), before);
+        assert_eq!(Survey::take(dir.path(), None), before);
         write(dir.path(), "cognets/a.lua", "two");
         fs::remove_file(dir.path().join("boot.md")).expect("gone");
         write(dir.path(), "tools/t.ts", "new");
-        let after = Survey::take(dir.path());
+        let after = Survey::take(dir.path(), None);
         assert_eq!(after.changed_since(&before), ["boot.md", "cognets/a.lua", "tools/t.ts"]);
         assert_eq!(before.changed_since(&after), ["boot.md", "cognets/a.lua", "tools/t.ts"]);
     }
@@ -141,7 +179,7 @@ mod tests {
     #[test]
     fn what_editors_leave_beside_a_file_and_what_the_agent_writes_is_no_change() {
         let dir = agent(&[("cognets/a.lua", "one")]);
-        let before = Survey::take(dir.path());
+        let before = Survey::take(dir.path(), None);
         for litter in [
             "cognets/.a.lua.swp",
             "cognets/.#a.lua",
@@ -153,7 +191,28 @@ mod tests {
         ] {
             write(dir.path(), litter, "litter");
         }
-        assert_eq!(Survey::take(dir.path()).changed_since(&before), Vec::<String>::new());
+        assert_eq!(Survey::take(dir.path(), None).changed_since(&before), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_the_engine_reads_is_watched_and_another_choice_of_it_is_a_change_of_the_choice() {
+        let config = "[engine]\nprovider = \"script\"\nscript = \"models/a.json\"\n";
+        let dir = agent(&[("axon.toml", config), ("models/a.json", "one"), ("models/b.json", "b")]);
+        let before = Survey::take(dir.path(), None);
+        assert!(before.folders().contains(&dir.path().join("models")), "{:?}", before.folders());
+        write(dir.path(), "models/a.json", "two");
+        let after = Survey::take(dir.path(), None);
+        assert_eq!(after.changed_since(&before), ["models/a.json"]);
+        assert!(!after.has_engine_file_of(&before));
+
+        let asked = format!("script:{}", dir.path().join("models/b.json").display());
+        write(dir.path(), "models/b.json", "c");
+        assert_eq!(Survey::take(dir.path(), Some(&asked)).changed_since(&after), Vec::<String>::new());
+        write(dir.path(), "axon.toml", "[engine");
+        let broken = Survey::take(dir.path(), None);
+        assert_eq!(broken.changed_since(&after), ["axon.toml"]);
+        write(dir.path(), "axon.toml", config);
+        assert_eq!(Survey::take(dir.path(), None), after);
     }
 
     #[cfg(unix)]
@@ -163,9 +222,9 @@ mod tests {
         let dir = agent(&[("cognets/mind/src/main.lua", "one"), ("elsewhere/b.lua", "b")]);
         symlink("..", dir.path().join("cognets/mind/again")).expect("a link");
         symlink("../elsewhere/b.lua", dir.path().join("cognets/b.lua")).expect("a link");
-        let before = Survey::take(dir.path());
+        let before = Survey::take(dir.path(), None);
         assert!(before.folders().iter().any(|folder| folder.ends_with("elsewhere")), "{:?}", before.folders());
         write(dir.path(), "elsewhere/b.lua", "c");
-        assert_eq!(Survey::take(dir.path()).changed_since(&before), ["cognets/b.lua"]);
+        assert_eq!(Survey::take(dir.path(), None).changed_since(&before), ["cognets/b.lua"]);
     }
 }

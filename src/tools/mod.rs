@@ -13,6 +13,7 @@ mod limits;
 mod observer;
 mod own;
 mod process;
+mod rules;
 mod scope;
 mod stop;
 mod table;
@@ -20,5 +21,6 @@ mod toolbox;
 
 pub use observer::{ToolObserver, Unobserved};
 pub use own::{OwnGrants, OwnSettings, OwnTools, OwnToolsError};
+pub(crate) use rules::refuse_impossible;
 pub use scope::tool_declarations;
 pub use toolbox::Toolbox;

@@ -20,12 +20,12 @@ use super::{
     journal::{Journal, label},
     limits::{MAX_LOGGED_CHARS, MAX_TOOL_TIME, STOP_GRACE, TOOL_TIME},
     own::OwnTools,
-    scope,
+    rules, scope,
     stop::Stop,
     table::{self, Caller, Context, Effect, Member, Need, Run},
 };
 use crate::{
-    policy::{Approval, ApprovalRequest, Approver, Denied, Guard, Policy, Refusal, Rule},
+    policy::{Approval, ApprovalRequest, Approver, Denied, Guard, Policy, PolicyError, Refusal, Rule},
     secrets::Secrets,
 };
 
@@ -134,6 +134,11 @@ impl Toolbox {
     /// What blocks can call: what policy denies outright is not in it.
     pub fn scope(&self) -> Scope {
         self.granted().scope.clone()
+    }
+
+    /// What is to be told of a pattern of `[policy.tools]` that names none of the tools there are, granted or not.
+    pub(crate) fn idle_rule(&self, pattern: &str) -> Option<PolicyError> {
+        rules::idle(pattern, self.granted().own.modules())
     }
 
     /// The same membership for the capsule.

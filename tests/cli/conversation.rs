@@ -9,7 +9,10 @@ use std::{
 use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
 use serde_json::Value;
 
-use crate::support::{Agent, of_kind, read_log, until};
+use crate::{
+    minds::{SLOW_MODEL, slow_brain, stimuli},
+    support::{Agent, of_kind, read_log, until},
+};
 
 const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";
@@ -115,13 +118,6 @@ impl<'a> Terminal<'a> {
         assert!(fd.is_some());
         format!("{:?}", termios.local_flags).contains("ECHO") && format!("{:?}", termios.local_flags).contains("ICANON")
     }
-}
-
-fn stimuli(log: &[Value]) -> Vec<String> {
-    of_kind(log, "stimulus:text")
-        .iter()
-        .map(|envelope| envelope["data"]["content"].as_str().expect("a text").to_owned())
-        .collect()
 }
 
 /// Numbers of milliseconds are not what a transcript is about.
@@ -291,29 +287,22 @@ fn a_second_ctrl_c_during_a_wake_that_does_not_end_leaves_the_terminal_as_it_was
     assert_eq!(terminal.end(), 130);
 }
 
-fn brain(version: &str) -> String {
-    format!(
-        "defineCognet {{ name = \"mind\", version = \"1\", abi = \"9\" }}\nloop(function(wake)\n\tfor _ in kernel.stream {{ messages = {{ {{ role = \"user\", content = \"x\" }} }}, format = \"raw\", signal = wake.signal }} do end\n\tfor _, s in wake.stimuli do\n\t\tkernel.output(\"cognet:output:text\", {{ content = \"{version} heard \" .. s.data.content }})\n\tend\n\twake.stop()\nend)\n"
-    )
-}
-
 #[test]
 fn in_dev_a_save_during_a_wake_is_the_next_answers_and_what_is_typed_meanwhile_is_kept() {
-    let model = r#"{"calls":[{"text":"slowly and slowly and slowly and slowly and slowly","chunk":2,"delay_ms":20}]}"#;
-    let agent = Agent::with(&[("cognets/mind.lua", &brain("old")), ("model.json", model)]);
+    let agent = Agent::with(&[("cognets/mind.lua", &slow_brain("old")), ("model.json", SLOW_MODEL)]);
     let script = format!("script:{}", agent.path().join("model.json").display());
     let terminal = Terminal::start(&agent, (24, 80), &["dev", "--engine", &script]);
     terminal.until("mind · generation 1");
     terminal.enter("a");
     terminal.until_logged("kernel:engine:start", 1);
-    agent.write("cognets/mind.lua", &brain("new"));
+    agent.write("cognets/mind.lua", &slow_brain("new"));
     terminal.enter("b");
     terminal.enter("c");
-    terminal.until("new heard c");
+    terminal.until("new:c");
     terminal.until_prompt();
     let text = terminal.text();
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what:?} in {text}"));
-    let order = ["old heard a", "reloaded in", "new heard b", "new heard c", "mind · generation 2"];
+    let order = ["old:a", "reloaded in", "new:b", "new:c", "mind · generation 2"];
     assert!(order.map(place).is_sorted(), "{text}");
     // While nothing goes on, a broken file is told of above the line that is being typed.
     terminal.type_in("half a li");
@@ -322,9 +311,9 @@ fn in_dev_a_save_during_a_wake_is_the_next_answers_and_what_is_typed_meanwhile_i
     terminal.until("COGNET_SYNTAX cognets/mind.lua:");
     terminal.until("> half a li");
     terminal.enter("ne");
-    terminal.until("new heard half a line");
+    terminal.until("new:half a line");
     terminal.until_prompt();
-    agent.write("cognets/mind.lua", &brain("mended"));
+    agent.write("cognets/mind.lua", &slow_brain("mended"));
     terminal.until("mind · generation 3");
     assert!(!terminal.text().lines().rev().take(2).any(|line| line.contains("COGNET_SYNTAX")), "{}", terminal.text());
     assert_eq!(stimuli(&terminal.log()), ["a", "b", "c", "half a line"]);

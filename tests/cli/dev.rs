@@ -10,34 +10,10 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{Agent, finish, kind, of_kind, read_log, until};
-
-/// A model that takes its time.
-const SLOW_MODEL: &str =
-    r#"{"calls":[{"text":"slowly and slowly and slowly and slowly and slowly","chunk":2,"delay_ms":20}]}"#;
-
-/// A brain that says its version and what it has heard.
-fn brain(version: &str) -> String {
-    format!(
-        r#"defineCognet {{ name = "mind", version = "{version}", abi = "9", mode = {{ kind = "invocation" }} }}
-loop(function(wake)
-	for _, stimulus in wake.stimuli do
-		kernel.output("cognet:output:text", {{ content = "{version}:" .. stimulus.data.content }})
-	end
-	wake.stop()
-end)
-"#
-    )
-}
-
-/// The same after it has listened to a model.
-fn slow_brain(version: &str) -> String {
-    brain(version).replacen(
-        "\tfor _,",
-        "\tfor _ in kernel.stream { messages = { { role = \"user\", content = \"x\" } }, format = \"raw\", signal = wake.signal } do end\n\tfor _,",
-        1,
-    )
-}
+use crate::{
+    minds::{REPEATER, SLOW_MODEL, brain, said, slow_brain},
+    support::{Agent, finish, kind, of_kind, read_log, until},
+};
 
 /// `axon dev --headless` in an agent folder.
 struct Dev<'a> {
@@ -95,13 +71,6 @@ impl<'a> Dev<'a> {
         drop(self.stdin.take());
         finish(self.child)
     }
-}
-
-fn said(log: &[Value]) -> Vec<String> {
-    of_kind(log, "cognet:output:text")
-        .iter()
-        .map(|envelope| envelope["data"]["content"].as_str().expect("a text").to_owned())
-        .collect()
 }
 
 fn now_ms() -> u64 {
@@ -172,7 +141,7 @@ fn what_does_not_load_changes_nothing_and_says_where_it_fails() {
         ),
         ("cognets/mind.lua", format!("{good}while true do end\n"), "COGNET_CPU", Some(8)),
         ("axon.toml", "[cognet]\nmemory = 1\n".to_owned(), "CONFIG_INVALID", Some(2)),
-        ("axon.toml", "[policy.fs]\nread = [\"nowhere\"]\n".to_owned(), "POLICY_INVALID", None),
+        ("axon.toml", "[policy.fs]\nread = [\"nowhere\"]\n".to_owned(), "POLICY_INVALID", Some(2)),
         ("axon.toml", "[agent]\ncognet = \"nobody\"\n".to_owned(), "COGNET_NOT_FOUND", None),
     ];
     let agent = Agent::with(&[("cognets/mind.lua", &good), ("axon.toml", "")]);
@@ -489,4 +458,138 @@ fn a_changed_tool_file_is_in_scope_of_the_next_block_and_a_broken_one_keeps_the_
     let types = fs::read_to_string(agent.path().join(".axon/scope.d.ts")).expect("types");
     assert!(types.contains("two("), "the types have followed: {types}");
     assert_eq!(dev.end().code, Some(0));
+}
+
+#[test]
+fn a_secret_that_a_reload_brings_is_hidden_in_every_entry_from_then_on() {
+    const FIRST: &str = "the-first-s3cret";
+    const VALUE: &str = "s3cret-of-the-reload";
+    let agent = Agent::with(&[
+        ("tools/say.ts", "export function key(): string { return env.NEW_KEY ?? 'none' }\n"),
+        ("axon.toml", "[tools.say]\nenv = [\"OLD_KEY\"]\n"),
+        (".env", &format!("OLD_KEY={FIRST}\nNEW_KEY={VALUE}\nENGINE_KEY=engine-{VALUE}\n")),
+    ]);
+    let mut dev = Dev::start(&agent, &["--cognet", "@axon/repl"]);
+    dev.say("await say.key()");
+    dev.until_said("none");
+    // The whole of the session was there before: its log, its capsule, its first brain.
+    agent.write(
+        "axon.toml",
+        "[engine]\nprovider = \"openai\"\nmodel = \"m\"\napi_key_env = \"ENGINE_KEY\"\n[tools.say]\nenv = [\"NEW_KEY\"]\n",
+    );
+    let reloaded = dev.nth("axon:reload:complete", 1)["time"]["seq"].as_u64();
+    dev.say("await say.key()");
+    dev.until_said("[NEW_KEY]");
+    for (code, says) in [
+        (format!("console.log('{VALUE}'); '{}' + '{}' // {VALUE}", &VALUE[..6], &VALUE[6..]), "[NEW_KEY]\n[NEW_KEY]"),
+        (format!("({{ '{VALUE}': ['engine-{VALUE}'] }})"), r#"{"[NEW_KEY]":["[ENGINE_KEY]"]}"#),
+        (format!("throw new TypeError('{FIRST} {VALUE}')"), "exception: TypeError: [OLD_KEY] [NEW_KEY]"),
+    ] {
+        dev.say(&code);
+        dev.until(says, |log| said(log).iter().any(|said| said.starts_with(says)).then_some(()));
+    }
+    // A failed reload tells of files that may hold it.
+    agent.write("axon.toml", &format!("[policy.fs]\nread = [\"{VALUE}\"]\n"));
+    let failed = dev.nth("axon:reload:failed", 1);
+    assert!(failed["data"]["error"]["message"].as_str().is_some_and(|text| text.contains("[NEW_KEY]")), "{failed}");
+    let log = dev.log();
+    assert_eq!(dev.end().code, Some(0));
+    let later = log.iter().filter(|envelope| envelope["time"]["seq"].as_u64() > reloaded);
+    for envelope in later {
+        let text = envelope.to_string();
+        assert!(!text.contains(VALUE) && !text.contains(FIRST), "{text}");
+    }
+}
+
+fn model(lines: &[&str]) -> String {
+    let calls: Vec<_> = lines.iter().map(|line| format!("  {{\"text\": \"{line}\"}}")).collect();
+    format!("{{\"calls\": [\n{}\n]}}\n", calls.join(",\n"))
+}
+
+#[test]
+fn the_file_of_the_engine_is_reloaded_and_a_broken_one_keeps_the_old() {
+    const CONFIG: &str = "[engine]\nprovider = \"script\"\nscript = \"models/a.json\"\n";
+    for configured in [true, false] {
+        let agent = Agent::with(&[("cognets/mind.lua", REPEATER), ("models/a.json", &model(&["one", "one again"]))]);
+        let script = format!("script:{}", agent.path().join("models/a.json").display());
+        let args: &[&str] = if configured { &[] } else { &["--engine", &script] };
+        if configured {
+            agent.write("axon.toml", CONFIG);
+        }
+        let mut dev = Dev::start(&agent, args);
+        dev.say("a");
+        dev.until_said("one");
+        agent.write("models/a.json", &model(&["two", "two again", "two and again"]));
+        let reloaded = dev.nth("axon:reload:complete", 1);
+        assert_eq!(reloaded["data"]["changed"], serde_json::json!(["models/a.json"]));
+        dev.say("b");
+        dev.until_said("two");
+        agent.write("models/a.json", "{\"calls\": [\n  {\"txet\": \"three\"}\n]}\n");
+        let failed = dev.nth("axon:reload:failed", 1);
+        let error = &failed["data"]["error"];
+        assert_eq!((&error["code"], &error["at"]["line"]), (&"ENGINE_INVALID".into(), &2.into()), "{failed}");
+        assert_eq!(error["at"]["file"], "models/a.json");
+        dev.say("c");
+        dev.until_said("two again");
+        // Another file of the agent that is saved meanwhile does not bring a broken model to service.
+        agent.write("boot.md", "I am one");
+        dev.nth("axon:reload:failed", 2);
+        agent.write("models/a.json", &model(&["three"]));
+        let reloaded = dev.nth("axon:reload:complete", 2);
+        assert_eq!(reloaded["data"]["changed"], serde_json::json!(["boot.md", "models/a.json"]));
+        dev.say("d");
+        dev.until_said("three");
+        let ran = dev.end();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stderr.contains("models/a.json:2:"), "{ran:?}");
+        assert_eq!(said(&agent.log()), ["one", "two", "two again", "three"]);
+    }
+}
+
+#[test]
+fn an_engine_file_that_is_not_there_yet_is_waited_for_and_a_save_that_changes_nothing_keeps_the_place_in_it() {
+    let agent = Agent::with(&[
+        ("cognets/mind.lua", REPEATER),
+        ("axon.toml", "[engine]\nprovider = \"script\"\nscript = \"model.json\"\n"),
+    ]);
+    let mut command = agent.command(&["dev", "--headless"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    writeln!(stdin, "a").expect("a line");
+    let text = model(&["one", "two", "three"]);
+    // It is looked for before this is written, or finds it: both are right.
+    agent.write("model.json", &text);
+    let log = || agent.sessions().first().map(|path| read_log(path)).unwrap_or_default();
+    until("the answer", || said(&log()).contains(&"one".to_owned()).then_some(()));
+    agent.write("model.json", &text);
+    agent.write("boot.md", "I am one");
+    until("the reload", || (!of_kind(&log(), "axon:reload:complete").is_empty()).then_some(()));
+    writeln!(stdin, "b").expect("a line");
+    until("the next answer", || said(&log()).contains(&"two".to_owned()).then_some(()));
+    drop(stdin);
+    assert_eq!(finish(child).code, Some(0));
+}
+
+#[test]
+fn a_rule_that_names_no_tool_is_told_with_its_line_and_holds_once_there_is_one() {
+    let agent = Agent::with(&[("axon.toml", "[policy.tools]\n\"wether.now\" = \"deny\"\n")]);
+    let mut dev = Dev::start(&agent, &["--cognet", "@axon/repl"]);
+    agent.write("tools/weather.ts", "export function now(): string { return 'sunny' }\n");
+    dev.nth("axon:reload:complete", 1);
+    dev.say("await weather.now()");
+    dev.until_said("sunny");
+    agent.write("axon.toml", "[policy.tools]\n\"weather.now\" = \"deny\"\n");
+    dev.nth("axon:reload:complete", 2);
+    dev.say("typeof weather");
+    dev.until_said("undefined");
+    agent.write("axon.toml", "[policy.tools]\n\"fs.raed\" = \"deny\"\n");
+    let failed = dev.nth("axon:reload:failed", 1);
+    assert_eq!(failed["data"]["error"]["code"], "POLICY_INVALID");
+    assert_eq!(failed["data"]["error"]["at"]["line"], 2);
+    let ran = dev.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told: Vec<_> = ran.stderr.lines().filter(|line| line.contains("names no tool yet")).collect();
+    assert_eq!(told.len(), 2, "when it starts, and when the tools have changed: {told:?}");
+    assert!(told[0].contains("axon.toml:2:") && told[1].contains("did you mean \"weather.now\"?"), "{told:?}");
 }

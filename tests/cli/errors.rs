@@ -136,3 +136,115 @@ fn a_failure_while_loading_names_the_file_it_is_in() {
         assert!(prepared.stderr.contains(&format!("--> cognets/probe/{place}\n")), "{place}: {prepared:?}");
     }
 }
+
+#[test]
+fn a_bundled_cognets_failure_names_its_file_as_people_call_the_cognet() {
+    let agent = Agent::with(&[("axon.toml", "[agent]\ncognet = \"@axon/zero\"\n")]);
+    let ran = agent.run(&["run", "x"]);
+    assert_eq!(ran.code, Some(1), "no model to ask: {ran:?}");
+    assert!(ran.stderr.contains("--> @axon/zero/src/main.lua:"), "{ran:?}");
+    assert!(!ran.stderr.contains("cognets/"), "{ran:?}");
+    let ran = agent.run(&["run", "--json=all", "x"]);
+    let error: Value = serde_json::from_str(ran.stdout.lines().last().expect("a last line")).expect("one object");
+    assert_eq!(error["error"]["file"], "@axon/zero/src/main.lua");
+    assert!(!ran.stdout.contains("cognets/zero"), "{ran:?}");
+    let sessions = agent.sessions();
+    let text = std::fs::read_to_string(&sessions[0]).expect("a session");
+    assert!(text.contains("\"file\":\"@axon/zero/src/main.lua\"") && !text.contains("cognets/zero"), "{text}");
+    // A copy is a file of the agent's own.
+    assert_eq!(agent.run(&["clone", "@axon/zero", "mind"]).code, Some(0));
+    let ran = agent.run(&["run", "--cognet", "mind", "x"]);
+    assert!(ran.stderr.contains("--> cognets/mind/src/main.lua:"), "{ran:?}");
+}
+
+#[test]
+fn a_watcher_that_never_ends_is_told_with_the_cognets_own_line() {
+    let agent = failing(
+        "\tworld.watch(\"n\", function(e, value)\n\t\tworld.set(e, \"n\", value + 1)\n\tend)\n\tworld.spawn { n = 1 }",
+    );
+    let ran = agent.run(&["run", "x"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("--> cognets/probe.lua:7\n"), "{:.2000}", ran.stderr);
+    assert!(!ran.stderr.contains("@axon/host"), "{:.2000}", ran.stderr);
+}
+
+#[test]
+fn what_is_printed_is_readable_and_never_an_address() {
+    let source = format!(
+        "{HEAD}local json = require(\"@axon/json\")\nlocal cycle = {{}}\ncycle.me = cycle\nloop(function(wake)\n\twake.stop()\n\
+         \tprint({{ a = 1, b = {{ \"x\", true }} }}, \"plain\", 2.5, nil)\n\
+         \tprint(kernel, kernel.store, kernel.store.session, wake, wake.signal, world, json)\n\
+         \tprint(print, coroutine.create(print), json.null, cycle, {{}}, {{ [\"a b\"] = 1, [7] = 2 }})\n\
+         \tprint(tostring({{ 1 }}), `{{wake.stimuli[1].data}}`, string.format(\"%s|%d|%*\", {{}}, 3, print), (\"%s\"):format({{ 2 }}))\n\
+         \tprint({{ {{ {{ {{ {{}} }} }} }} }}, #tostring(table.create(100000, \"long\")) < 2000)\n\
+         end)\n"
+    );
+    let agent = Agent::with(&[("cognets/probe.lua", &source)]);
+    let ran = agent.run(&["run", "hi"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let log = agent.log();
+    let printed: Vec<_> =
+        of_kind(&log, "cognet:log:info").iter().map(|entry| entry["data"]["value"].as_str().expect("a text")).collect();
+    assert_eq!(
+        printed,
+        [
+            "{a = 1, b = {\"x\", true}}\tplain\t2.5\tnil",
+            "kernel\tkernel.store\tkernel.store.session\twake\twake.signal\tworld\tjson",
+            "function\tthread\tnull\t{me = {...}}\t{}\t{[7] = 2, [\"a b\"] = 1}",
+            "{1}\t{content = \"hi\", source = \"cli\"}\t{}|3|function\t{2}",
+            "{{{{{...}}}}}\ttrue",
+        ]
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_request_is_told_in_the_words_of_its_author() {
+    for (body, says) in [
+        ("kernel.run(5)", "kernel.run: code must be a string or a list of strings, not the number 5"),
+        ("kernel.run()", "kernel.run: code must be a string or a list of strings, not nil"),
+        ("kernel.run({ \"1\", 2 })", "kernel.run: block 2 must be a string, not the number 2"),
+        ("kernel.stream()", "kernel.stream: request must be a table, not nil"),
+        (
+            "kernel.stream { messages = \"hi\" }",
+            "kernel.stream: messages must be a list of { role, content }, not a string",
+        ),
+        (
+            "kernel.stream { messages = {}, format = \"xml\" }",
+            "kernel.stream: format must be \"air\", \"fenced\" or \"raw\", not \"xml\"",
+        ),
+        ("kernel.stream { messages = {}, format = \"fence\" }", "not \"fence\" (did you mean `fenced`?)"),
+        (
+            "kernel.stream { messages = { { role = \"user\", content = \"\" }, { role = \"tool\", content = \"\" } } }",
+            "kernel.stream: message 2: role must be \"system\", \"user\" or \"assistant\", not \"tool\"",
+        ),
+        (
+            "kernel.stream { messages = { { content = \"\" } } }",
+            "kernel.stream: message 1: role must be \"system\", \"user\" or \"assistant\", not nil",
+        ),
+        (
+            "kernel.stream { messages = { { role = \"user\", content = 7 } } }",
+            "kernel.stream: message 1: content must be a string, not the number 7",
+        ),
+        (
+            "kernel.stream { messages = {}, maxTokens = \"many\" }",
+            "kernel.stream: maxTokens must be a whole number, 1 or more, not a string",
+        ),
+        (
+            "kernel.stream { messages = {}, maxTokens = 1.5 }",
+            "kernel.stream: maxTokens must be a whole number, 1 or more, not the number 1.5",
+        ),
+        (
+            "kernel.stream { messages = {}, temperature = {} }",
+            "kernel.stream: temperature must be a number, not a table",
+        ),
+        ("kernel.stream { messages = {}, model = 4 }", "kernel.stream: model must be a string, not the number 4"),
+        ("string.format(\"%d\", {})", "invalid argument #2 to 'format' (number expected, got table)"),
+    ] {
+        let report = told(&format!("\tlocal _ = {body}"));
+        assert!(report.contains(says), "{says}: {report}");
+        assert!(report.contains("--> cognets/probe.lua:6\n"), "{report}");
+        for never in ["variant", "missing field", "invalid type", "expected", "@axon/host"] {
+            assert!(!report.contains(never) || says.contains(never), "{never}: {report}");
+        }
+    }
+}

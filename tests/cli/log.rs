@@ -110,6 +110,27 @@ fn a_second_writer_is_refused_with_the_pid_that_holds_the_session() {
 }
 
 #[test]
+fn a_line_that_is_not_utf8_is_answered_and_so_are_those_after_it() {
+    for args in [&["chat", "--cognet", "@axon/echo"][..], &["dev", "--headless", "--cognet", "@axon/echo"]] {
+        let agent = Agent::empty();
+        let mut command = agent.command(args);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        std::io::Write::write_all(&mut stdin, b"one\n\xff\xfe two\xe4\r\n\xf0\x9f\xa6\x80 three\nfour").expect("lines");
+        drop(stdin);
+        let ran = finish(child);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let stimuli: Vec<_> =
+            of_kind(&agent.log(), "stimulus:text").iter().map(|stimulus| stimulus["data"]["content"].clone()).collect();
+        assert_eq!(stimuli, ["one", "\u{fffd}\u{fffd} two\u{fffd}", "\u{1f980} three", "four"]);
+        assert!(ran.stdout.ends_with("\u{1f980} three\nfour\n"), "{ran:?}");
+        let told: Vec<_> = ran.stderr.lines().filter(|line| line.contains("not UTF-8")).collect();
+        assert!(told.len() == 1 && told[0].contains("line 2 "), "{ran:?}");
+    }
+}
+
+#[test]
 fn chat_answers_each_line_and_goes_on_after_a_failed_wake() {
     let agent = Agent::with(&[(
         "cognets/moody.lua",

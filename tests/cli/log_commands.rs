@@ -236,3 +236,128 @@ fn pruning_only_tells_until_it_is_asked_to_delete_and_spares_what_is_being_writt
     drop(child.stdin.take());
     assert_eq!(finish(child).code, Some(0));
 }
+
+/// Damage of a session's lines, and what is told of it.
+type Damage = (&'static str, fn(&mut Vec<String>), u64, &'static str);
+
+#[test]
+fn whoever_reads_a_session_tells_of_what_keeps_it_from_going_on() {
+    let damages: [Damage; 4] = [
+        ("a gap", |lines| drop(lines.remove(3)), 4, "a line is missing before it: seq 3 to 3"),
+        ("a gap at the beginning", |lines| drop(lines.drain(..2)), 1, "2 lines are missing before it: seq 0 to 1"),
+        ("a line twice", |lines| lines.insert(4, lines[3].clone()), 5, "seq 3 where 4 belongs"),
+        ("a broken line", |lines| lines[3] = "oops".to_owned(), 4, "not an envelope"),
+    ];
+    for (what, damage, line, says) in damages {
+        let agent = agent_with_a_session();
+        let path = &agent.sessions()[0];
+        let mut stored: Vec<_> = fs::read_to_string(path).expect("a session").lines().map(str::to_owned).collect();
+        damage(&mut stored);
+        fs::write(path, stored.join("\n") + "\n").expect("written");
+        let place = format!("s.jsonl:{line}: {says}");
+        for command in [
+            &["run", "--session", "s", "--cognet", "@axon/echo", "on"][..],
+            &["log", "show", "s"],
+            &["log", "show", "s", "--all", "--json"],
+            &["log", "show", "s", "--last", "2"],
+            &["log", "tail", "s"],
+            &["log", "export", "s"],
+            &["log", "export", "s", "--markdown"],
+            &["log", "flame", "s"],
+        ] {
+            let ran = agent.run(command);
+            assert_eq!(ran.code, Some(2), "{what}: {command:?}: {ran:?}");
+            let told = if command.contains(&"--json") { &ran.stdout } else { &ran.stderr };
+            assert!(told.contains("LOG_CORRUPT") && told.contains(&place), "{what}: {command:?}: {ran:?}");
+            assert!(told.contains("axon log check --repair s"), "the way out: {ran:?}");
+        }
+        let checked = agent.run(&["log", "check", "s"]);
+        assert_eq!(checked.code, Some(1), "{what}: {checked:?}");
+        assert!(checked.stdout.contains(&format!("line {line}: ")), "{what}: {checked:?}");
+        // What is good before it can be read.
+        let exported = agent.run(&["log", "export", "s"]).stdout;
+        let whole = usize::try_from(line).expect("small") - 1;
+        assert_eq!(exported.lines().collect::<Vec<_>>(), stored[..whole], "{what}");
+
+        assert_eq!(agent.run(&["log", "check", "s", "--repair"]).code, Some(0), "{what}");
+        for command in [&["log", "show", "s"][..], &["log", "check", "s"], &["log", "export", "s"]] {
+            let ran = agent.run(command);
+            assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{what}, repaired: {command:?}");
+        }
+        let on = agent.run(&["run", "--session", "s", "--cognet", "@axon/echo", "on"]);
+        assert_eq!((on.code, on.stdout.as_str()), (Some(0), "on\n"), "{what}: {on:?}");
+    }
+}
+
+#[test]
+fn the_last_session_is_one_in_which_something_happened_and_not_a_load_that_failed() {
+    const BAD: &str = "defineCognet { name = \"bad\", version = \"1\", abi = \"8\" }\nloop(print)\n";
+    let agent = Agent::with(&[("cognets/bad.lua", BAD), ("cognets/broken.lua", "loop(")]);
+    // Where nothing else is, it is the last one all the same.
+    assert_eq!(agent.run(&["run", "--session", "a", "--cognet", "broken", "x"]).code, Some(2));
+    let shown = agent.run(&["log", "show", "--all"]);
+    assert!(shown.code == Some(0) && shown.stdout.contains("cognet:load:failed"), "{shown:?}");
+
+    assert_eq!(agent.run(&["run", "--session", "b", "--cognet", "@axon/echo", "kept in mind"]).code, Some(0));
+    for (session, cognet) in [("c", "bad"), ("d", "broken"), ("e", "broken")] {
+        let ran = agent.run(&["run", "--session", session, "--cognet", cognet, "x"]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+    }
+    // A conversation in which nothing was said is none either.
+    let empty = agent.run(&["chat", "--session", "f", "--cognet", "@axon/echo"]);
+    assert_eq!(empty.code, Some(0), "{empty:?}");
+    for command in [&["log", "show"][..], &["log", "export", "--markdown"]] {
+        let ran = agent.run(command);
+        assert!(ran.code == Some(0) && ran.stdout.contains("kept in mind"), "{command:?}: {ran:?}");
+    }
+    assert!(agent.run(&["log", "check"]).stdout.starts_with("session b is sound"));
+    let on = agent.run(&["run", "--continue", "--json", "--cognet", "@axon/echo", "again"]);
+    assert!(on.code == Some(0) && on.stdout.contains("\"sessionId\":\"b\""), "{on:?}");
+
+    // One that is open is the last one, before anything is said in it.
+    let mut chat = agent.command(&["chat", "--session", "g", "--cognet", "@axon/echo"]);
+    let mut child =
+        chat.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
+    let path = agent.path().join("data/sessions/g.jsonl");
+    until("it is open", || (!of_kind(&read_log(&path), "cognet:load:complete").is_empty()).then_some(()));
+    assert!(agent.run(&["log", "check"]).stdout.starts_with("session g is sound"));
+    drop(child.stdin.take());
+    assert_eq!(finish(child).code, Some(0));
+    // An action without a wake is something that happened.
+    assert_eq!(agent.run(&["exec", "--session", "h", "-e", "6 * 7"]).code, Some(0));
+    assert!(agent.run(&["log", "show"]).stdout.contains("ok │ 42"));
+}
+
+#[test]
+fn json_all_shows_telemetry_as_all_does() {
+    let agent = agent_with_a_session();
+    let show = |args: &[&str]| {
+        let ran = agent.run(&[&["log", "show", "s"], args].concat());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        lines(&ran.stdout)
+    };
+    let all = show(&["--json=all"]);
+    assert_eq!(all, agent.log(), "every envelope of the session");
+    assert_eq!(all, show(&["--all", "--json"]));
+    let entries = show(&["--json"]);
+    assert!(entries.len() < all.len() && entries.iter().all(|entry| !kind(entry).starts_with("kernel:")));
+    assert_eq!(show(&["--json=all", "--last", "1"]).len(), 1);
+    let of_type = show(&["--json=all", "--type", "kernel:run"]);
+    assert!(of_type.iter().all(|envelope| kind(envelope).starts_with("kernel:run")) && of_type.len() == 2);
+}
+
+#[test]
+fn a_list_keeps_its_columns_whatever_the_sessions_are_called_and_began_with() {
+    let agent = Agent::empty();
+    let long = "l".repeat(120);
+    for (session, said) in [("s", "漢字を書く"), ("a-name-of-ordinary-length", "a"), (&long, "wide"), ("t", "ü")]
+    {
+        assert_eq!(agent.run(&["run", "--session", session, "--cognet", "@axon/echo", said]).code, Some(0));
+    }
+    let list = agent.run(&["log", "list"]).stdout;
+    let rows: Vec<_> = list.lines().filter(|row| row.contains(" lines  ")).collect();
+    assert_eq!(rows.len(), 4, "{list}");
+    let at: Vec<_> = rows.iter().map(|row| row.find(" lines  ").expect("a column")).collect();
+    assert!(at.iter().all(|column| *column == at[0] && *column < 80), "{list}");
+    assert!(list.lines().any(|row| row == long), "a long name has a row of its own: {list}");
+}

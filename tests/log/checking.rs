@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use axon::log::{Fault, FaultKind, LogError, Opened, check, repair};
+use axon::log::{Fault, FaultKind, LogError, Opened, SessionReader, check, repair};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -111,7 +111,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_was_damaged_a_repaired_session_opens_and_keeps_each_untouched_line(
+    fn whatever_was_damaged_all_tell_the_same_and_a_repaired_session_opens_and_keeps_each_untouched_line(
         damages in prop::collection::vec((any::<prop::sample::Index>(), damage()), 1..4),
     ) {
         let (sessions, lines) = session(12);
@@ -139,10 +139,13 @@ proptest! {
         }
         fs::write(sessions.path(), damaged.iter().flat_map(|line| [line.as_slice(), b"\n"]).collect::<Vec<_>>().concat()).unwrap();
         let before = check(&sessions.path()).unwrap();
+        let reads = SessionReader::open(&sessions.path()).unwrap().all(|line| line.is_ok());
+        prop_assert_eq!(before.is_sound(), reads, "{:?}", before);
         let opens = axon::log::SessionLog::open(sessions.dir(), crate::support::id(), "agent", axon::log::Fsync::Never).is_ok();
         prop_assert_eq!(before.is_sound(), opens, "{:?}", before);
         let repaired = repair(&sessions.path()).unwrap();
         prop_assert!(check(&sessions.path()).unwrap().is_sound());
+        prop_assert!(SessionReader::open(&sessions.path()).unwrap().all(|line| line.is_ok()));
         let log = sessions.open();
         log.append(text("on")).unwrap();
         drop(log);

@@ -2,7 +2,8 @@
 
 use std::{fs, io::Write, path::Path, time::Duration};
 
-use axon::log::{Follow, Fsync, LogError, SessionId, SessionLog, SessionReader, last_session, list_sessions};
+use axon::log::{Event, Follow, Fsync, LogError, SessionId, SessionLog, SessionReader, last_session, list_sessions};
+use serde_json::json;
 
 use crate::support::{Sessions, telemetry, text};
 
@@ -68,6 +69,79 @@ fn a_reader_tells_a_corrupt_line_in_its_place_and_goes_on() {
     let lines: Vec<_> = SessionReader::open(&sessions.path()).unwrap().collect();
     assert!(matches!(&lines[1], Err(LogError::Corrupt { line: 2, .. })));
     assert_eq!(lines[2].as_ref().unwrap().number, 3);
+}
+
+#[test]
+fn a_reader_tells_a_gap_before_the_line_that_follows_it_unless_a_repair_has_noted_it() {
+    let sessions = Sessions::new();
+    let log = sessions.open();
+    for n in 0..6 {
+        log.append(telemetry(n)).unwrap();
+    }
+    drop(log);
+    let mut lines: Vec<_> = sessions.text().lines().map(str::to_owned).collect();
+    lines.drain(2..4);
+    fs::write(sessions.path(), lines.join("\n") + "\n").unwrap();
+    let read: Vec<_> = SessionReader::open(&sessions.path()).unwrap().collect();
+    assert!(matches!(&read[2], Err(LogError::Corrupt { line: 3, .. })), "{:?}", read[2]);
+    let opened = SessionLog::open(sessions.dir(), crate::support::id(), "agent", Fsync::Never).err().unwrap();
+    assert_eq!(read[2].as_ref().unwrap_err().to_string(), opened.to_string(), "as opening tells it");
+    let seqs: Vec<_> = read.iter().flatten().map(|line| line.seq.unwrap()).collect();
+    assert_eq!(seqs, [0, 1, 4, 5, 6], "and the lines follow");
+    // Before what is looked at, nothing is known to be missing.
+    let size = sessions.text().len() as u64;
+    let (near_end, is_whole) = SessionReader::open_near_end(&sessions.path(), size / 2).unwrap();
+    assert!(!is_whole && near_end.map(Result::unwrap).count() >= 2);
+
+    axon::log::repair(&sessions.path()).unwrap();
+    let read: Vec<_> = SessionReader::open(&sessions.path()).unwrap().map(Result::unwrap).collect();
+    assert_eq!(read.len(), 6);
+}
+
+#[test]
+fn a_broken_last_line_is_left_out_until_another_follows_it() {
+    let sessions = Sessions::new();
+    drop(sessions.open());
+    let good = sessions.text();
+    fs::write(sessions.path(), format!("{good}oops\n")).unwrap();
+    let mut reader = SessionReader::open(&sessions.path()).unwrap();
+    assert_eq!(reader.by_ref().map(Result::unwrap).count(), 1);
+    assert_eq!(reader.unfinished_bytes(), 5);
+    fs::write(sessions.path(), format!("{good}oops\nmore")).unwrap();
+    assert!(matches!(reader.next(), Some(Err(LogError::Corrupt { line: 2, .. }))));
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn the_last_session_is_the_newest_in_which_something_happened_or_that_is_open() {
+    let sessions = Sessions::new();
+    let open =
+        |name: &str| SessionLog::open(sessions.dir(), SessionId::parse(name).unwrap(), "x", Fsync::Never).unwrap().0;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let last = || last_session(sessions.dir()).map(|id| id.to_string());
+    let end = |log: SessionLog| runtime.block_on(log.close()).unwrap();
+    // Names in the order of time, which decides among sessions of one millisecond.
+    let unused = open("a");
+    unused.append(Event::new("cognet:load:failed", json!({}))).unwrap();
+    end(unused);
+    assert_eq!(last().as_deref(), Some("a"), "there is no other");
+    let spoken = open("b");
+    spoken.append(text("x")).unwrap();
+    end(spoken);
+    end(open("c"));
+    assert_eq!(last().as_deref(), Some("b"));
+    let woken = open("d");
+    woken.append(Event::new("kernel:run:start", json!({}))).unwrap();
+    end(woken);
+    end(open("e"));
+    assert_eq!(last().as_deref(), Some("d"));
+    let opened = open("f");
+    assert_eq!(last().as_deref(), Some("f"));
+    end(opened);
+    fs::write(sessions.dir().join("g.jsonl"), "").unwrap();
+    assert_eq!(last().as_deref(), Some("d"), "nothing happened in an empty file");
+    fs::write(sessions.dir().join("h.jsonl"), "garbage\nmore\n").unwrap();
+    assert_eq!(last().as_deref(), Some("h"), "damage is not hidden");
 }
 
 #[test]

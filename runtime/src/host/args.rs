@@ -46,6 +46,37 @@ pub(super) fn only(table: &Table, accepted: &[&str], what: &str) -> Result<(), V
     Ok(())
 }
 
+/// The value of the word that is given.
+pub(super) fn one_of<T: Copy>(value: &LuaValue, words: &[(&str, T)], what: &str) -> Result<T, VerbError> {
+    let given = match value {
+        LuaValue::String(text) => text.to_string_lossy(),
+        other => return Err(invalid(format_args!("{what} must be {}, not {}", alternatives(words), described(other)))),
+    };
+    let known = words.iter().find(|(word, _)| *word == given);
+    known.map(|&(_, value)| value).ok_or_else(|| {
+        let near = did_you_mean(&given, words.iter().map(|&(word, _)| word));
+        invalid(format_args!("{what} must be {}, not {given:?}{near}", alternatives(words)))
+    })
+}
+
+/// `"a", "b" or "c"`.
+fn alternatives<T>(words: &[(&str, T)]) -> String {
+    let quoted: Vec<_> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+pub(super) fn number(value: &LuaValue) -> Option<f64> {
+    match value {
+        LuaValue::Integer(number) => Some(*number as f64),
+        LuaValue::Number(number) => Some(*number),
+        _ => None,
+    }
+}
+
 pub(super) fn described(value: &LuaValue) -> String {
     match value {
         LuaValue::Nil => "nil".to_owned(),

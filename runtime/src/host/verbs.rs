@@ -4,15 +4,19 @@ use std::sync::Arc;
 
 use mlua::{Lua, Table, UserData, UserDataRef, Value as LuaValue};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Host, Inference, args, bind::Binder};
 use crate::{
-    EngineEvent, Entry, RunResult, StreamRequest, VerbError, error::code, json as convert, limits::MAX_VALUE_BYTES,
+    EngineEvent, Entry, Format, Message, Role, RunResult, StreamRequest, VerbError, error::code, json as convert,
+    limits::MAX_VALUE_BYTES,
 };
 
 const REQUEST_FIELDS: [&str; 6] = ["messages", "format", "model", "maxTokens", "temperature", "signal"];
 const MESSAGE_FIELDS: [&str; 2] = ["role", "content"];
+
+const FORMATS: [(&str, Format); 3] = [("air", Format::Air), ("fenced", Format::Fenced), ("raw", Format::Raw)];
+const ROLES: [(&str, Role); 3] = [("system", Role::System), ("user", Role::User), ("assistant", Role::Assistant)];
 
 /// What a cognet's iterator holds of an inference.
 struct StreamHandle(Arc<Inference>);
@@ -29,7 +33,7 @@ pub(super) fn bind(binder: &Binder<'_>) -> mlua::Result<()> {
     })?;
     binder.waiting("stream", async |lua: Lua, host: Arc<Host>, request: LuaValue| {
         let wake = host.waking("stream")?;
-        let request = stream_request(&lua, &request)?;
+        let request = stream_request(&request)?;
         let opening = host.kernel.stream(request, wake.signal.clone());
         let stream = host.wait(Some(Arc::clone(&wake)), opening).await?;
         let inference = Arc::new(Inference::new(Some(stream)));
@@ -130,32 +134,77 @@ fn f64_refused(value: &LuaValue) -> Result<f64, VerbError> {
     Err(args::invalid(format_args!("kernel.store.session.get: after must be a number, not {what}")))
 }
 
-fn stream_request(lua: &Lua, request: &LuaValue) -> Result<StreamRequest, VerbError> {
+fn stream_request(request: &LuaValue) -> Result<StreamRequest, VerbError> {
     let table = args::table(request, "kernel.stream: request")?;
     args::only(table, &REQUEST_FIELDS, "kernel.stream")?;
-    let messages: LuaValue = table.raw_get("messages")?;
-    let list = args::table(&messages, "kernel.stream: messages")?;
-    for message in list.sequence_values::<LuaValue>() {
-        let message = message?;
-        let fields = args::table(&message, "kernel.stream: a message")?;
-        args::only(fields, &MESSAGE_FIELDS, "kernel.stream: a message")?;
+    let field = |name: &str| table.raw_get::<LuaValue>(name);
+    Ok(StreamRequest {
+        messages: messages(&field("messages")?)?,
+        format: match field("format")? {
+            LuaValue::Nil => Format::default(),
+            given => args::one_of(&given, &FORMATS, "kernel.stream: format")?,
+        },
+        model: optional(field("model")?).map(|given| args::string(&given, "kernel.stream: model")).transpose()?,
+        max_tokens: optional(field("maxTokens")?).map(|given| max_tokens(&given)).transpose()?,
+        temperature: optional(field("temperature")?).map(|given| temperature(&given)).transpose()?,
+    })
+}
+
+/// `json.null` says as well as nil that there is nothing.
+fn optional(value: LuaValue) -> Option<LuaValue> {
+    Some(value).filter(|value| !value.is_nil() && !value.is_null())
+}
+
+fn messages(value: &LuaValue) -> Result<Vec<Message>, VerbError> {
+    const WHAT: &str = "kernel.stream: messages";
+    let LuaValue::Table(list) = value else {
+        let what = args::described(value);
+        return Err(args::invalid(format_args!("{WHAT} must be a list of {{ role, content }}, not {what}")));
+    };
+    let length = list.raw_len();
+    if list.pairs::<LuaValue, LuaValue>().count() != length {
+        return Err(args::invalid(format_args!("{WHAT} must be a list of {{ role, content }} without holes or names")));
     }
-    let plain = lua.create_table()?;
-    for field in REQUEST_FIELDS.iter().filter(|field| **field != "signal") {
-        plain.raw_set(*field, table.raw_get::<LuaValue>(*field)?)?;
-    }
-    let mut value = args::data(lua, &LuaValue::Table(plain), "kernel.stream")?;
-    if list.is_empty() {
-        value["messages"] = json!([]);
-    }
-    serde_json::from_value(value).map_err(|error| args::invalid(format_args!("kernel.stream: {error}")))
+    let mut budget = MAX_VALUE_BYTES;
+    let mut message = |index: usize| {
+        let place = format!("kernel.stream: message {index}");
+        let value = list.raw_get(index)?;
+        let fields = args::table(&value, &place)?;
+        args::only(fields, &MESSAGE_FIELDS, &place)?;
+        let role = args::one_of(&fields.raw_get("role")?, &ROLES, &format!("{place}: role"))?;
+        let content = args::string(&fields.raw_get("content")?, &format!("{place}: content"))?;
+        budget = budget
+            .checked_sub(content.len())
+            .ok_or_else(|| args::invalid(format_args!("{WHAT} are larger than {} MiB", MAX_VALUE_BYTES >> 20)))?;
+        Ok(Message { role, content })
+    };
+    (1..=length).map(&mut message).collect()
+}
+
+fn max_tokens(value: &LuaValue) -> Result<u32, VerbError> {
+    let number = args::number(value);
+    let whole = number.filter(|number| number.fract() == 0.0 && *number >= 1.0 && *number <= f64::from(u32::MAX));
+    whole.map(|number| number as u32).ok_or_else(|| {
+        let what = args::described(value);
+        args::invalid(format_args!("kernel.stream: maxTokens must be a whole number, 1 or more, not {what}"))
+    })
+}
+
+fn temperature(value: &LuaValue) -> Result<f64, VerbError> {
+    args::number(value).filter(|number| number.is_finite()).ok_or_else(|| {
+        let what = args::described(value);
+        args::invalid(format_args!("kernel.stream: temperature must be a number, not {what}"))
+    })
 }
 
 fn blocks_of(blocks: &LuaValue) -> Result<Vec<String>, VerbError> {
-    let list = args::table(blocks, "kernel.run: code")?;
+    let LuaValue::Table(list) = blocks else {
+        let what = args::described(blocks);
+        return Err(args::invalid(format_args!("kernel.run: code must be a string or a list of strings, not {what}")));
+    };
     let length = list.raw_len();
     if list.pairs::<LuaValue, LuaValue>().count() != length {
-        return Err(args::invalid("kernel.run: code must be a string or a list of strings"));
+        return Err(args::invalid("kernel.run: code must be a string or a list of strings without holes or names"));
     }
     let mut budget = MAX_VALUE_BYTES;
     let mut block = |index: usize| {

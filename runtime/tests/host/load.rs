@@ -183,7 +183,7 @@ async fn embedded_files_load_like_those_on_disk() {
     let kernel = FakeKernel::new();
     let mut brain = Brain::load(&FOLDER, kernel.clone(), Limits::default()).await.unwrap();
     let error = crate::fake::failure(brain.wake(Vec::new(), Default::default()).await);
-    assert_eq!(error.at.unwrap().file, "cognets/inner/src/main.lua");
+    assert_eq!(error.at.unwrap().file, "@axon/inner/src/main.lua");
     let brain = Brain::load(&FILE, kernel, Limits::default()).await.unwrap();
     assert_eq!(brain.config().name, "one");
 }

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::{
     args::{Common, Dev},
-    console::DIM,
+    console::{DIM, YELLOW},
     failure::Failure,
     follow::{Printer, View},
     interrupt::Interrupts,
@@ -35,7 +35,7 @@ use crate::{
 use editor::{Editor, Status};
 use question::questions;
 use screen::{Detail, Screen};
-use supervisor::Supervisor;
+use supervisor::{Place, Supervisor};
 use talk::{Feed, MidWake, Talk};
 
 /// What a person, or whoever writes to standard input, has done.
@@ -51,7 +51,16 @@ pub(super) enum Typed {
 /// Where lines come from.
 enum Input {
     Editor(Editor),
-    Pipe(mpsc::Receiver<io::Result<String>>),
+    Pipe { lines: mpsc::Receiver<io::Result<Piped>>, face: Face },
+}
+
+/// A line of standard input.
+struct Piped {
+    /// What is not UTF-8 is a replacement character.
+    text: String,
+    is_utf8: bool,
+    /// From 1.
+    number: u64,
 }
 
 /// Where things are shown.
@@ -84,6 +93,12 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
     let approver: Arc<dyn Approver> = if on_terminal { Arc::new(asking) } else { Arc::new(Unattended) };
     let (agent, survey, session) = open(common, &face, approver, watcher.as_mut()).await?;
 
+    if dev.is_some() {
+        for rule in session.idle_rules(&agent) {
+            face.note(&talk::doubtful(&rule))?;
+        }
+    }
+
     let (printed, progress) = watch::channel(None);
     let observer = session.log().subscribe(session.opened_after());
     let printer = tokio::spawn(print(observer, face.clone(), printed));
@@ -95,12 +110,13 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
             let quiet = terminal::Quiet::begin()?;
             (Input::Editor(Editor::new(screen.clone(), status.clone(), Some(history))), Some(quiet))
         }
-        Face::Plain(_) => (Input::Pipe(lines()), None),
+        Face::Plain(_) => (Input::Pipe { lines: lines(), face: face.clone() }, None),
     };
     let price = agent.config().engine.price;
     let dir = agent.dir().to_owned();
     let types = dev.map(|_| dir.clone());
-    let supervisor = Supervisor::start(session.reloader(agent, survey), dir, watcher);
+    let place = Place { dir, engine: common.engine.clone() };
+    let supervisor = Supervisor::start(session.reloader(agent, survey), place, watcher);
     let talk = Talk {
         feed: if headless { Feed::AsItComes } else { Feed::OneByOne },
         mid_wake: if dev.is_some_and(|dev| dev.interrupt) { MidWake::Interrupt } else { MidWake::LetEnd },
@@ -133,8 +149,9 @@ async fn open(
 ) -> Result<(Agent, Survey, Session), Failure> {
     // One session, however often it takes.
     let mut chosen = None;
+    let place = Place { dir: common.agent.clone(), engine: common.engine.clone() };
     loop {
-        let survey = supervisor::look(&common.agent, watcher.as_deref_mut()).await;
+        let survey = supervisor::look(&place, watcher.as_deref_mut()).await;
         let opened = async {
             let agent = Agent::open(&common.agent)?;
             let id = match chosen.take() {
@@ -168,7 +185,17 @@ impl Input {
     async fn next(&mut self) -> io::Result<Typed> {
         match self {
             Self::Editor(editor) => editor.next().await,
-            Self::Pipe(lines) => lines.recv().await.transpose().map(|line| line.map_or(Typed::End, Typed::Line)),
+            Self::Pipe { lines, face } => {
+                let Some(Piped { text, is_utf8, number }) = lines.recv().await.transpose()? else {
+                    return Ok(Typed::End);
+                };
+                if !is_utf8 {
+                    let what =
+                        format!("line {number} of the input is not UTF-8: what could not be read is now \u{fffd}");
+                    face.note(&format!("{YELLOW}!{YELLOW:#} {what}"))?;
+                }
+                Ok(Typed::Line(text))
+            }
         }
     }
 }
@@ -235,12 +262,18 @@ async fn print_plain(mut observer: Observer, view: View, printed: watch::Sender<
 }
 
 /// Lines of standard input. A thread of its own reads them, since a read cannot be interrupted.
-fn lines() -> mpsc::Receiver<io::Result<String>> {
+fn lines() -> mpsc::Receiver<io::Result<Piped>> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {
-        for line in io::BufRead::lines(io::stdin().lock()) {
-            let failed = line.is_err();
-            if sender.blocking_send(line).is_err() || failed {
+        for (line, number) in io::BufRead::split(io::stdin().lock(), b'\n').zip(1..) {
+            let piped = line.map(|bytes| match String::from_utf8(bytes) {
+                Ok(text) => Piped { text, is_utf8: true, number },
+                Err(error) => {
+                    Piped { text: String::from_utf8_lossy(error.as_bytes()).into_owned(), is_utf8: false, number }
+                }
+            });
+            let failed = piped.is_err();
+            if sender.blocking_send(piped).is_err() || failed {
                 return;
             }
         }

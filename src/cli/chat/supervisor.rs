@@ -1,9 +1,6 @@
 //! Looks after the agent folder while the conversation goes on.
 
-use std::{
-    path::{Path, PathBuf},
-    pin::pin,
-};
+use std::{path::PathBuf, pin::pin};
 
 use tokio::sync::mpsc;
 
@@ -23,10 +20,10 @@ pub(super) struct Supervisor {
 
 impl Supervisor {
     /// Reloads on request, and where there is a watcher on every change.
-    pub(super) fn start(reloader: Reloader, dir: PathBuf, watcher: Option<Watcher>) -> Self {
+    pub(super) fn start(reloader: Reloader, place: Place, watcher: Option<Watcher>) -> Self {
         let (requests, asked) = mpsc::channel(1);
         let (sender, outcomes) = mpsc::channel(1);
-        tokio::spawn(Watch { reloader, dir, watcher, asked, sender }.go());
+        tokio::spawn(Watch { reloader, place, watcher, asked, sender }.go());
         Self { requests, outcomes }
     }
 
@@ -45,9 +42,18 @@ impl Supervisor {
     }
 }
 
+/// Where the files are that are looked at.
+#[derive(Clone)]
+pub(super) struct Place {
+    /// The agent folder.
+    pub(super) dir: PathBuf,
+    /// The engine that was asked for, in place of the configured one.
+    pub(super) engine: Option<String>,
+}
+
 struct Watch {
     reloader: Reloader,
-    dir: PathBuf,
+    place: Place,
     watcher: Option<Watcher>,
     asked: mpsc::Receiver<()>,
     sender: mpsc::Sender<Reload>,
@@ -55,9 +61,9 @@ struct Watch {
 
 impl Watch {
     async fn go(self) {
-        let Self { mut reloader, dir, mut watcher, mut asked, sender } = self;
+        let Self { mut reloader, place, mut watcher, mut asked, sender } = self;
         // What has changed before anybody watched.
-        let mut survey = look(&dir, watcher.as_mut()).await;
+        let mut survey = look(&place, watcher.as_mut()).await;
         let mut demand = Demand::IfChanged;
         loop {
             let outcome = {
@@ -67,7 +73,7 @@ impl Watch {
                         biased;
                         outcome = &mut loading => break Some(outcome),
                         () = changed(watcher.as_mut()) => {
-                            let newer = look(&dir, watcher.as_mut()).await;
+                            let newer = look(&place, watcher.as_mut()).await;
                             if newer != survey {
                                 // What is being loaded is out of date, and may never end.
                                 survey = newer;
@@ -93,7 +99,7 @@ impl Watch {
                 },
                 () = changed(watcher.as_mut()) => Demand::IfChanged,
             };
-            survey = look(&dir, watcher.as_mut()).await;
+            survey = look(&place, watcher.as_mut()).await;
         }
     }
 }
@@ -106,19 +112,19 @@ async fn changed(watcher: Option<&mut Watcher>) {
 }
 
 /// The watched files as they are now, with every folder watched that holds one.
-pub(super) async fn look(dir: &Path, watcher: Option<&mut Watcher>) -> Survey {
-    let mut survey = take(dir).await;
+pub(super) async fn look(place: &Place, watcher: Option<&mut Watcher>) -> Survey {
+    let mut survey = take(place).await;
     if let Some(watcher) = watcher {
         let mut looks = 0;
         while watcher.watch(survey.folders()) && looks < MAX_LOOKS {
-            survey = take(dir).await;
+            survey = take(place).await;
             looks += 1;
         }
     }
     survey
 }
 
-async fn take(dir: &Path) -> Survey {
-    let dir = dir.to_owned();
-    tokio::task::spawn_blocking(move || Survey::take(&dir)).await.unwrap_or_default()
+async fn take(place: &Place) -> Survey {
+    let Place { dir, engine } = place.clone();
+    tokio::task::spawn_blocking(move || Survey::take(&dir, engine.as_deref())).await.unwrap_or_default()
 }

@@ -17,13 +17,13 @@ use super::{
 use crate::{
     Beats, Inbox,
     cli::{
-        console::{DIM, RED, YELLOW},
+        console::{DIM, RED, YELLOW, harmless},
         failure::Failure,
         interrupt::{Interrupts, USER},
         run::judge,
         types,
     },
-    config::Price,
+    config::{ConfigError, Price},
     log::LogError,
     session::{Candidate, Reload, Reloaded, Session, WakeOutcome},
 };
@@ -227,6 +227,9 @@ impl Talk {
             let keys = reloaded.at_next_start.join(", ");
             self.face.note(&format!("{YELLOW}! from the next start on: {keys}{YELLOW:#}"))?;
         }
+        for rule in &reloaded.idle_rules {
+            self.face.note(&doubtful(rule))?;
+        }
         if let Some(error) = &reloaded.unload_error {
             self.face.note(&format!("{YELLOW}! the old cognet did not end well: {error}{YELLOW:#}"))?;
         }
@@ -249,6 +252,11 @@ impl Talk {
     fn wakes_on_text(&self) -> bool {
         self.session.wakes_on("stimulus:text")
     }
+}
+
+/// Something that holds and is perhaps not what was meant.
+pub(super) fn doubtful(what: &ConfigError) -> String {
+    format!("{YELLOW}!{YELLOW:#} {}", harmless(&what.to_string()))
 }
 
 /// What came of a change.

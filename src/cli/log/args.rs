@@ -7,7 +7,7 @@ use std::{
 
 use clap::Subcommand;
 
-use crate::log::Envelope;
+use crate::{cli::args::Json, log::Envelope};
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum LogCommand {
@@ -51,7 +51,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   axon log export > session.jsonl
-  axon log export --entries | jq .data
+  axon log export --entries > entries.jsonl
   axon log export --markdown > conversation.md")]
     Export {
         /// The session; the last one when none is named
@@ -188,6 +188,11 @@ impl Selection {
 }
 
 impl Filter {
+    /// `--json=all` asks for telemetry as `--all` does.
+    pub(super) fn with(self, json: Option<Json>) -> Self {
+        Self { all: self.all || json == Some(Json::All), ..self }
+    }
+
     /// What can be told without parsing the envelope. Telemetry is shown when it is asked for.
     pub(super) fn takes_type(&self, kind: &str, is_entry: bool) -> bool {
         (is_entry || self.all || self.selection.names_types()) && self.selection.takes_type(kind)

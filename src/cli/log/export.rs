@@ -5,7 +5,7 @@ use std::{io, path::Path};
 use super::{args::Selection, markdown::Markdown};
 use crate::{
     cli::{console::Console, failure::Failure},
-    log::{InputExpander, SessionReader},
+    log::{InputExpander, Line, LogError, SessionReader},
 };
 
 pub(super) fn envelopes(path: &Path, selection: &Selection, entries_only: bool, expand: bool) -> Result<(), Failure> {
@@ -14,7 +14,7 @@ pub(super) fn envelopes(path: &Path, selection: &Selection, entries_only: bool, 
     // Lines are printed as they are stored: they are parsed only where something in them decides or is changed.
     let parse = expand || !selection.is_everything();
     for line in SessionReader::open(path)? {
-        let mut line = line?;
+        let mut line = up_to_damage(line, &mut console)?;
         if entries_only && !line.is_entry() {
             continue;
         }
@@ -42,11 +42,19 @@ pub(super) fn envelopes(path: &Path, selection: &Selection, entries_only: bool, 
     Ok(console.flush()?)
 }
 
+/// Where the session is damaged, what was good before it is printed.
+fn up_to_damage(line: Result<Line, LogError>, console: &mut Console) -> Result<Line, Failure> {
+    if line.is_err() {
+        console.flush()?;
+    }
+    Ok(line?)
+}
+
 pub(super) fn markdown(path: &Path, selection: &Selection) -> Result<(), Failure> {
     let mut console = Console::buffered();
     let mut page = Markdown::default();
     for line in SessionReader::open(path)? {
-        let line = line?;
+        let line = up_to_damage(line, &mut console)?;
         if !line.is_entry() {
             continue;
         }

@@ -43,11 +43,15 @@ pub(super) fn conversation(path: &Path) -> Result<String, LogError> {
 
 pub(super) async fn log(common: &Common, command: LogCommand) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;
-    let path = |id: Option<String>| path_of(common, &agent, id);
+    let path = |id: Option<String>| path_of(common, &agent, id, log::last_session);
     match command {
         LogCommand::List => list::list(common, &agent),
-        LogCommand::Show { id, filter, turns, expand } => show::show(common, &path(id)?, &filter, turns, expand),
-        LogCommand::Tail { id, filter, turns } => tail::tail(common, &path(id)?, &filter, turns).await,
+        LogCommand::Show { id, filter, turns, expand } => {
+            show::show(common, &path(id)?, &filter.with(common.json), turns, expand)
+        }
+        LogCommand::Tail { id, filter, turns } => {
+            tail::tail(common, &path(id)?, &filter.with(common.json), turns).await
+        }
         LogCommand::Export { id, selection, entries, markdown, expand } => {
             let path = path(id)?;
             if markdown {
@@ -58,18 +62,24 @@ pub(super) async fn log(common: &Common, command: LogCommand) -> Result<(), Fail
         }
         LogCommand::Check { id, repair } => check::check(common, &path(id)?, repair),
         LogCommand::Flame { id, run, all, output } => {
-            flame::flame(&path(id)?, &flame::Wakes::chosen(run, all), output.as_deref())
+            let path = path_of(common, &agent, id, log::last_woken_session)?;
+            flame::flame(&path, &flame::Wakes::chosen(run, all), output.as_deref())
         }
         LogCommand::Prune { limits, delete, dry_run: _ } => prune::prune(common, &agent, &limits, delete),
     }
 }
 
 /// The file of the named session, else of the last one.
-fn path_of(common: &Common, agent: &Agent, id: Option<String>) -> Result<PathBuf, Failure> {
+fn path_of(
+    common: &Common,
+    agent: &Agent,
+    id: Option<String>,
+    last: fn(&Path) -> Option<SessionId>,
+) -> Result<PathBuf, Failure> {
     let dir = agent.sessions_dir();
     let id = match id.as_ref().or(common.session.as_ref()) {
         Some(id) => SessionId::parse(id)?,
-        None => log::last_session(&dir).ok_or_else(|| no_session(agent))?,
+        None => last(&dir).ok_or_else(|| no_session(agent))?,
     };
     let path = log::session_path(&dir, &id);
     if !path.exists() {

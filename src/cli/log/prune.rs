@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     args::Limits,
-    list::{as_json, as_line},
+    list::{Columns, as_json},
 };
 use crate::{
     agent::Agent,
@@ -17,6 +17,7 @@ use crate::{
 pub(super) fn prune(common: &Common, agent: &Agent, limits: &Limits, delete: bool) -> Result<(), Failure> {
     let sessions = log::list_sessions(&agent.sessions_dir())?;
     let chosen = superfluous(&sessions, limits, SystemTime::now());
+    let columns = Columns::of(&sessions);
     let mut console = Console::stdout();
     let (mut count, mut bytes) = (0u64, 0);
     for session in chosen {
@@ -38,7 +39,7 @@ pub(super) fn prune(common: &Common, agent: &Agent, limits: &Limits, delete: boo
             told["outcome"] = json!(outcome);
             console.line(&told.to_string())?;
         } else {
-            console.line(&format!("{}  {outcome}", as_line(session)))?;
+            console.line(&format!("{}  {outcome}", columns.line(session)))?;
         }
     }
     if common.json.is_none() {

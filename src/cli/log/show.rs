@@ -18,7 +18,7 @@ pub(super) fn show(
     last: Option<usize>,
     expand: bool,
 ) -> Result<(), Failure> {
-    let mut shown = Shown::new(common, filter, Console::buffered());
+    let mut shown = Shown::new(common.json.is_some(), filter, Console::buffered());
     let mut expander = expand.then(InputExpander::default);
     if let Some(count) = last {
         for envelope in last_turns(path, filter, count, expander, shown.json)? {
@@ -27,8 +27,13 @@ pub(super) fn show(
         return shown.finish();
     }
     for line in SessionReader::open(path)? {
-        if let Some(envelope) = taken(&line?, filter, expander.as_mut()) {
-            shown.show(&envelope)?;
+        match line {
+            Ok(line) => shown.extend(taken(&line, filter, expander.as_mut()))?,
+            Err(error) => {
+                // What is good before the damage can be read all the same.
+                shown.finish()?;
+                return Err(error.into());
+            }
         }
     }
     shown.finish()
@@ -133,12 +138,16 @@ pub(super) struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    pub(super) fn new(common: &Common, filter: &'a Filter, console: Console) -> Self {
-        Self { filter, json: common.json.is_some(), console, timeline: Timeline::default() }
+    pub(super) fn new(json: bool, filter: &'a Filter, console: Console) -> Self {
+        Self { filter, json, console, timeline: Timeline::default() }
     }
 
     pub(super) fn takes(&self, envelope: &Envelope) -> bool {
         self.filter.takes(envelope)
+    }
+
+    fn extend(&mut self, envelope: Option<Envelope>) -> Result<(), Failure> {
+        envelope.map_or(Ok(()), |envelope| self.show(&envelope))
     }
 
     pub(super) fn show(&mut self, envelope: &Envelope) -> Result<(), Failure> {

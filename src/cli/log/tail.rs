@@ -15,7 +15,7 @@ pub(super) async fn tail(common: &Common, path: &Path, filter: &Filter, last: Op
     let mut session = Follow::open(path)?;
     let interrupts = Interrupts::listen()?;
     let signal = interrupts.guard().signal();
-    let mut shown = Shown::new(common, filter, Console::stdout());
+    let mut shown = Shown::new(common.json.is_some(), filter, Console::stdout());
     if let Some(count) = last {
         let mut turns = LastTurns::new(count, shown.json);
         while let Some(line) = session.ready() {

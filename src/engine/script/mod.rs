@@ -36,12 +36,12 @@ impl ScriptProvider {
         agent_dir: &Path,
         facts: Arc<dyn SessionFacts>,
     ) -> Result<Self, EngineConfigError> {
-        let script = spec.script.as_ref().ok_or(EngineConfigError::Missing {
+        let path = spec.file(agent_dir).ok_or(EngineConfigError::Missing {
             provider: NAME,
             key: "script",
             usage: "script:FILE",
         })?;
-        let file = ScriptFile::read(&agent_dir.join(script))?;
+        let file = ScriptFile::read(&path)?;
         let model = spec.model.clone().unwrap_or_else(|| NAME.to_owned());
         let answered = Mutex::new(vec![false; file.calls.len()]);
         Ok(Self { model, file, facts, answered })

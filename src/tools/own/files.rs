@@ -98,7 +98,7 @@ impl Found {
 }
 
 /// Why a file's name cannot be a namespace.
-fn bad_name(name: &str) -> Option<String> {
+pub(in crate::tools) fn bad_name(name: &str) -> Option<String> {
     if MODULES.iter().any(|module| module.name == name) {
         return Some(format!("{name} is built in; give the file another name"));
     }

@@ -21,6 +21,7 @@ use axon_capsule::{
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::files::bad_name as why_no_namespace;
 use self::runner::{DOOR, Runner};
 use super::{ToolObserver, toolbox::Toolbox};
 use crate::policy::{Approver, Policy, PolicyError, PolicyRules};
