@@ -30,7 +30,7 @@ const PARTS: [(&str, &str); 5] = [
 ];
 
 /// All of them are one chunk in tracebacks, which leave it out.
-const HOST_CHUNK: &str = "=@axon/host";
+pub(crate) const HOST_CHUNK: &str = "=@axon/host";
 
 /// The VM, the state that its functions share, and its ways in.
 pub(crate) struct Vm {
@@ -120,7 +120,7 @@ impl Vm {
     }
 
     /// An error that even the handlers in the VM could not take, for want of memory for example.
-    fn raised(&self, error: &mlua::Error) -> CognetError {
+    pub fn raised(&self, error: &mlua::Error) -> CognetError {
         let flat = flatten::flatten(&self.host, error);
         CognetError::new(flat.code, flat.message)
     }
