@@ -95,8 +95,8 @@ fn process_cpu(capsule: &Capsule) -> io::Result<Duration> {
     let pid = capsule.pid().ok_or_else(|| io::Error::other("no process"))?;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let after_name = stat.rsplit(") ").next().unwrap_or_default();
-    let fields: Vec<u64> = after_name.split(' ').filter_map(|field| field.parse().ok()).collect();
-    // Without the state, which is a letter: user time is the 11th, system time the 12th; 100 ticks a second.
-    let ticks = fields.get(10).zip(fields.get(11)).map(|(user, system)| user + system);
+    // The state comes first; user time is the 12th field from there, system time the 13th; 100 ticks a second.
+    let field = |at: usize| after_name.split(' ').nth(at).and_then(|field| field.parse::<u64>().ok());
+    let ticks = field(11).zip(field(12)).map(|(user, system)| user + system);
     ticks.map(|ticks| Duration::from_millis(ticks * 10)).ok_or_else(|| io::Error::other("no times"))
 }

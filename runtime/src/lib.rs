@@ -22,6 +22,7 @@ mod kernel;
 mod limits;
 mod meter;
 mod nearest;
+mod own;
 mod source;
 mod turn;
 mod types;

@@ -17,20 +17,21 @@ use crate::{
     error::code,
     host::{self, Host, flatten},
     meter::Meter,
+    own::OwnFile,
 };
 
-/// The Luau half of the host, and the files that it loads as parts.
-const HOST_SCRIPT: &str = include_str!("../luau/host.luau");
-const PARTS: [(&str, &str); 5] = [
-    ("show", include_str!("../luau/show.luau")),
-    ("errors", include_str!("../luau/errors.luau")),
-    ("verbs", include_str!("../luau/verbs.luau")),
-    ("modules", include_str!("../luau/modules.luau")),
-    ("world", include_str!("../luau/world.luau")),
-];
-
-/// All of them are one chunk in tracebacks, which leave it out.
+/// What tracebacks call all of the host's files; they leave it out.
 pub(crate) const HOST_CHUNK: &str = "=@axon/host";
+
+/// The Luau half of the host, and the files that it loads as parts.
+static HOST_SCRIPT: OwnFile = OwnFile::new(HOST_CHUNK, include_str!("../luau/host.luau"));
+static PARTS: [(&str, OwnFile); 5] = [
+    ("show", OwnFile::new(HOST_CHUNK, include_str!("../luau/show.luau"))),
+    ("errors", OwnFile::new(HOST_CHUNK, include_str!("../luau/errors.luau"))),
+    ("verbs", OwnFile::new(HOST_CHUNK, include_str!("../luau/verbs.luau"))),
+    ("modules", OwnFile::new(HOST_CHUNK, include_str!("../luau/modules.luau"))),
+    ("world", OwnFile::new(HOST_CHUNK, include_str!("../luau/world.luau"))),
+];
 
 /// The VM, the state that its functions share, and its ways in.
 pub(crate) struct Vm {
@@ -65,12 +66,14 @@ impl Vm {
 
     fn build(host: Arc<Host>) -> mlua::Result<Self> {
         let lua = Lua::new();
+        // Machine code takes longer to make than most brains run: a file asks for it, see `library`.
+        lua.enable_jit(false);
         let bound = host::bind(&lua, &host)?;
         let part = lua.create_function(|lua, name: String| {
-            let text = PARTS.iter().find(|(own, _)| *own == name).map_or("", |(_, text)| text);
-            lua.load(text).set_name(HOST_CHUNK).into_function()
+            let part = PARTS.iter().find(|(own, _)| *own == name);
+            part.ok_or_else(|| mlua::Error::runtime("the host has no such part"))?.1.load(lua)
         })?;
-        let script = lua.load(HOST_SCRIPT).set_name(HOST_CHUNK).into_function()?;
+        let script = HOST_SCRIPT.load(&lua)?;
         let entry: Table = script.call((bound, lua.globals(), part))?;
         let entry = Entry {
             protect: entry.get("protect")?,

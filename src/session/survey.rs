@@ -86,8 +86,9 @@ impl Survey {
     }
 
     /// A file that the engine reads no more, or has not read before, has not changed itself: the configuration has.
-    fn only_one_looked(&self, before: &Self, name: &String) -> bool {
-        self.engine != before.engine && [&self.engine, &before.engine].contains(&&Some(name.clone()))
+    fn only_one_looked(&self, before: &Self, name: &str) -> bool {
+        let of = |survey: &Self| survey.engine.as_deref() == Some(name);
+        self.engine != before.engine && (of(self) || of(before))
     }
 
     /// Where a change of any of the files shows: the folders that hold them, behind links too.

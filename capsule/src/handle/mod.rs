@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Bindings, Block, BlockError, BlockErrorKind, CapsuleHost, Launch, Limits, Outcome, ToolFile, ToolReport,
     bindings::Binding,
-    stop::StopReason,
+    stop::{StopReason, code},
     wire::{RunId, RunReport},
 };
 
@@ -265,7 +265,7 @@ impl Shared {
                 "the block has {} bytes, the limit is {limit}. Split it, or read the data from a file.",
                 source.len()
             ),
-            code: Some("SOURCE_TOO_LARGE".into()),
+            code: Some(code::SOURCE_TOO_LARGE.into()),
         })
     }
 
@@ -390,6 +390,6 @@ fn crashed(why: &str) -> BlockError {
     BlockError {
         kind: BlockErrorKind::Exception,
         message: format!("{why}. Nothing else is lost; run the block again if that is safe."),
-        code: Some("CAPSULE_CRASHED".into()),
+        code: Some(code::CAPSULE_CRASHED.into()),
     }
 }

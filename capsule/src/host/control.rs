@@ -20,7 +20,7 @@ use super::{
 use crate::{
     BlockError, BlockErrorKind, Datum, ToolError,
     bindings::Binding,
-    stop::StopReason,
+    stop::{StopReason, code},
     wire::{CallId, RunId, RunReport, ToKernel},
 };
 
@@ -204,6 +204,7 @@ impl RunControl {
             (Some(reason), _) => Err(reason.into_error(&self.host.limits)),
             (None, Settled::Value(value)) => Ok(value),
             (None, Settled::Error { message, code }) => {
+                let code = code.filter(|code| !code::is_reserved(code));
                 Err(BlockError { kind: BlockErrorKind::Exception, message: self.bounded(message), code })
             }
         };

@@ -130,11 +130,12 @@
     return withoutOwnFrames(core.loadExtScript(CONSOLE).inspectArgs(values, { __proto__: null, colors: false }));
   }
 
-  const OWN_FRAME = new SafeRegExp("\\n +at [^\\n]*ext:[a-z_]+/[^\\n]*", "g");
+  // What an error has beside its stack follows in braces, which begin on its last line.
+  const OWN_FRAME = new SafeRegExp("\\n +at [^\\n]*ext:[a-z_]+/[^\\n]*?( \\{)?(?=\\n|$)", "g");
 
   // Stacks end where the block's own code does.
   function withoutOwnFrames(text) {
-    return StringPrototypeIncludes(text, "ext:") ? RegExpPrototypeSymbolReplace(OWN_FRAME, text, "") : text;
+    return StringPrototypeIncludes(text, "ext:") ? RegExpPrototypeSymbolReplace(OWN_FRAME, text, "$1") : text;
   }
 
   const TRACE_LEVEL = 4;

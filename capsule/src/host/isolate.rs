@@ -4,7 +4,7 @@ use std::{
     borrow::Cow,
     cell::{OnceCell, RefCell},
     rc::Rc,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
 };
 
 use deno_core::{
@@ -17,9 +17,10 @@ use deno_web::{BlobStore, InMemoryBroadcastChannel};
 use super::{
     carry::Carried,
     control::{RunControl, Settled},
+    fatal,
     files::Files,
     memory::{self, Budget},
-    oom, ops, sources,
+    ops, sources,
 };
 use crate::{ToolFile, source::SOURCE_NAME, stop::StopReason};
 
@@ -34,8 +35,8 @@ const FRONT_NAME: &str = "ext:axon_capsule/front.js";
 const TABLE: &str = "__axon";
 const TAKE_TABLE: &str = "(() => { const table = globalThis.__axon; delete globalThis.__axon; return table; })()";
 
-/// Set when a block gets the isolate.
-type Tenant = Arc<OnceLock<Arc<RunControl>>>;
+/// Set when a block gets the isolate. The run holds the budget that tells it of its end, so it must not be held by it.
+type Tenant = Arc<OnceLock<Weak<RunControl>>>;
 
 pub struct Isolate {
     // Dropped before the budget, which the engine refers to.
@@ -96,7 +97,7 @@ impl Isolate {
             current + UNWIND_HEADROOM_BYTES
         });
         memory::watch_heap(runtime.v8_isolate(), &budget);
-        runtime.v8_isolate().set_oom_error_handler(oom::on_out_of_memory);
+        runtime.v8_isolate().set_oom_error_handler(fatal::on_out_of_memory);
         let handle = runtime.v8_isolate().thread_safe_handle();
         Ok(Self { runtime, handle, budget, front, loader, tenant })
     }
@@ -104,7 +105,7 @@ impl Isolate {
     /// Gives the isolate to a run: from here its limits apply.
     pub fn let_to(&mut self, control: &Arc<RunControl>) {
         // An isolate serves one run, so the cell is empty.
-        let _ = self.tenant.set(Arc::clone(control));
+        let _ = self.tenant.set(Arc::downgrade(control));
         let state = ops::RunState {
             control: Arc::clone(control),
             settled: None,
@@ -135,17 +136,20 @@ impl Isolate {
         self.op_state().borrow().try_borrow::<ops::RunState>().and_then(|run| run.settled.clone())
     }
 
-    /// Notes the heap's size in the budget.
+    /// Notes the heap's size in the budget. What is over the limit must be garbage: a block that never met a collection may hold
+    /// more than it should.
     pub fn sample_heap(&mut self) {
-        let used = self.runtime.v8_isolate().get_heap_statistics().used_heap_size();
-        self.budget.heap_is(used);
+        let isolate = self.runtime.v8_isolate();
+        if !self.budget.heap_is(isolate.get_heap_statistics().used_heap_size()) {
+            isolate.low_memory_notification();
+        }
     }
 }
 
 fn out_of_memory(tenant: &Tenant) -> memory::OnExhausted {
     let tenant = Arc::clone(tenant);
     Box::new(move || {
-        if let Some(run) = tenant.get() {
+        if let Some(run) = tenant.get().and_then(Weak::upgrade) {
             run.stop_soon(StopReason::OutOfMemory);
         }
     })

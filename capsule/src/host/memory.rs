@@ -49,16 +49,17 @@ impl Budget {
         })
     }
 
-    /// Takes the heap's size as it is now, garbage included.
-    pub fn heap_is(&self, bytes: usize) {
+    /// Takes the heap's size as it is now, garbage included. Whether all of it is within the limit.
+    pub fn heap_is(&self, bytes: usize) -> bool {
         self.heap.store(bytes, Relaxed);
-        self.peak.fetch_max(bytes + self.buffers.load(Relaxed), Relaxed);
+        let held = bytes + self.buffers.load(Relaxed);
+        self.peak.fetch_max(held, Relaxed);
+        held <= self.limit
     }
 
     /// Takes the heap's size after a full collection.
     fn live_heap_is(&self, bytes: usize) {
-        self.heap_is(bytes);
-        if bytes + self.buffers.load(Relaxed) > self.limit {
+        if !self.heap_is(bytes) {
             (self.on_exhausted)();
         }
     }
@@ -109,7 +110,11 @@ unsafe extern "C" fn after_collection(
     // SAFETY: the engine passes the isolate that it has just collected, and the data of `watch_heap`.
     let (mut isolate, budget) = unsafe { (v8::Isolate::from_raw_isolate_ptr(isolate), &*data.cast::<Budget>()) };
     let used = isolate.get_heap_statistics().used_heap_size();
-    if kind == v8::GCType::kGCTypeMarkSweepCompact { budget.live_heap_is(used) } else { budget.heap_is(used) }
+    if kind == v8::GCType::kGCTypeMarkSweepCompact {
+        budget.live_heap_is(used);
+    } else {
+        budget.heap_is(used);
+    }
 }
 
 /// An allocator for array buffers that stays within the budget.

@@ -7,10 +7,10 @@ mod carry;
 mod clocks;
 mod confine;
 mod control;
+mod fatal;
 mod files;
 mod isolate;
 mod memory;
-mod oom;
 mod ops;
 mod output;
 mod pool;
@@ -98,9 +98,10 @@ pub fn serve() -> ! {
 
 fn serve_channel() -> io::Result<()> {
     let mut channel = take_channel()?;
+    let pool = pool::Pool::new();
     let sandbox = confine::confine(channel.as_raw_fd());
     set_engine_flags();
-    oom::install_fatal_error_handler();
+    fatal::install();
     // The engine would read it from a file.
     v8::V8::set_entropy_source(|buffer: &mut [u8]| getrandom::fill(buffer).is_ok());
     JsRuntime::init_platform(None);
@@ -109,7 +110,7 @@ fn serve_channel() -> io::Result<()> {
     };
     let host = Arc::new(Host {
         limits,
-        pool: pool::Pool::default(),
+        pool,
         watchdog: watchdog::Watchdog::default(),
         channel: Mutex::new(channel.try_clone()?),
         runs: Mutex::default(),
@@ -133,9 +134,11 @@ fn serve_channel() -> io::Result<()> {
 fn set_engine_flags() {
     /// Its pass drops the interrupt check of endless loops that call builtins, which then cannot be terminated.
     const NO_UNROLLING: &str = "--no-turboshaft-loop-unrolling";
+    /// It aborts by a call that can be seen coming, not by an illegal instruction.
+    const NO_HARD_ABORT: &str = "--no-hard-abort";
     if cfg!(feature = "v8") {
         // The first is taken for the program's name.
-        let unknown = deno_core::v8_set_flags(vec![String::new(), NO_UNROLLING.to_owned()]);
+        let unknown = deno_core::v8_set_flags(vec![String::new(), NO_UNROLLING.to_owned(), NO_HARD_ABORT.to_owned()]);
         for flag in unknown.iter().filter(|flag| !flag.is_empty()) {
             complain(&format!("capsule host: the engine does not know {flag}"));
         }

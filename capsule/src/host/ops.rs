@@ -6,7 +6,11 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use deno_core::{OpState, convert::Uint8Array, op2, v8};
+use deno_core::{
+    OpState,
+    convert::{ByteString, Uint8Array},
+    op2, v8,
+};
 use deno_error::JsErrorBox;
 use sha2::Digest;
 
@@ -36,6 +40,7 @@ deno_core::extension!(
     axon_capsule,
     deps = [deno_web],
     ops = [
+        op_axon_btoa,
         op_axon_call,
         op_axon_cancel,
         op_axon_digest,
@@ -50,7 +55,11 @@ deno_core::extension!(
         op_axon_settle_value,
     ],
     lazy_loaded_js = [dir "src/host", "fetch.js"],
-    middleware = |op| if UNUSED_OPS.contains(&op.name) { op.disable() } else { op },
+    middleware = |op| match op.name {
+        "op_base64_btoa" => op.with_implementation_from(&op_axon_btoa()),
+        name if UNUSED_OPS.contains(&name) => op.disable(),
+        _ => op,
+    },
 );
 
 /// Ops of deno_core that nothing here needs. A block has no way to any op; these throw even if it finds one.
@@ -124,6 +133,17 @@ fn op_axon_settle_error(state: &mut OpState, #[string] message: String, #[string
         }
         run.control.waker.wake();
     }
+}
+
+/// In place of the op of deno_web, which hands the engine memory that no limit counts.
+#[op2]
+fn op_axon_btoa<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    #[scoped] text: ByteString,
+) -> Result<v8::Local<'s, v8::String>, JsErrorBox> {
+    let encoded = deno_web::forgiving_base64_encode(&text);
+    v8::String::new_from_one_byte(scope, encoded.as_bytes(), v8::NewStringType::Normal)
+        .ok_or_else(|| JsErrorBox::range_error("Invalid string length"))
 }
 
 #[op2(fast, reentrant)]

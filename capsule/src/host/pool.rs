@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    num::NonZero,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread,
 };
@@ -21,8 +22,8 @@ pub const SNAPSHOTS: bool = cfg!(feature = "v8");
 /// Isolates made at the same time at most, however many blocks wait.
 const MAX_STARTING: usize = 2;
 
-#[derive(Default)]
 pub struct Pool {
+    cores: usize,
     state: Mutex<State>,
 }
 
@@ -34,6 +35,16 @@ struct State {
 }
 
 impl Pool {
+    /// To be made while files may still be opened: the system tells of its cores in some.
+    pub fn new() -> Self {
+        Self { cores: thread::available_parallelism().map_or(1, NonZero::get), state: Mutex::default() }
+    }
+
+    /// One for each core, and one for the block that comes while those are taken: each costs memory while nothing runs.
+    fn warm(&self, max_concurrent_blocks: usize) -> usize {
+        max_concurrent_blocks.min(self.cores + 1).max(1)
+    }
+
     /// Gives a job to a warm isolate, or to the next that gets ready.
     pub fn submit(&self, host: &Arc<Host>, job: Job) {
         let mut state = self.state();
@@ -52,12 +63,12 @@ impl Pool {
         self.refill(host);
     }
 
-    /// Starts isolates until as many are ready, or about to be, as blocks may run at once.
+    /// Starts isolates until as many are ready, or about to be, as blocks can run at once.
     pub fn refill(&self, host: &Arc<Host>) {
         let mut state = self.state();
         // Isolates that would be ready sooner from the snapshot wait for it, unless a block waits for them.
         let warm =
-            if host.snapshot.get().is_some() || !SNAPSHOTS { host.limits.max_concurrent_blocks.max(1) } else { 1 };
+            if host.snapshot.get().is_some() || !SNAPSHOTS { self.warm(host.limits.max_concurrent_blocks) } else { 1 };
         let wanted = warm + state.waiting.len();
         while state.starting < MAX_STARTING && state.ready.len() + state.starting < wanted {
             let host = Arc::clone(host);
@@ -122,7 +133,8 @@ fn serve_one(host: &Arc<Host>) {
     host.send(&ToKernel::Started(run));
     host.watchdog.watch(Arc::clone(&control));
     ticket.admit(&control);
-    super::oom::guard(&control);
+    super::fatal::guard(&control);
     block::run(&executor, &mut isolate, &control, &request, &mut events);
     host.forget(run);
+    host.watchdog.forget(&control);
 }

@@ -69,7 +69,8 @@ impl Watchdog {
         }
     }
 
-    fn forget(&self, run: &Arc<RunControl>) {
+    /// Drops a run that has ended, and with it what it holds of the system.
+    pub fn forget(&self, run: &Arc<RunControl>) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.runs.retain(|watched| !Arc::ptr_eq(watched, run));
     }

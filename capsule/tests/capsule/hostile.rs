@@ -10,11 +10,14 @@ use rustix::process::{Signal, kill_process};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Bench, TestHost, kind_and_code, tight_limits};
+use crate::support::{Bench, TestHost, bench, kind_and_code, tight_limits};
 
 crate::trials![
     every_hostile_block_ends_within_its_limit_and_the_next_block_runs,
     what_only_looks_hostile_gives_its_value,
+    texts_of_hundreds_of_megabytes_end_as_values,
+    what_the_engine_gives_up_on_harms_no_block_beside_it,
+    a_block_cannot_throw_a_verdict_of_the_capsule,
     a_storm_of_printed_lines_is_cut_and_counted,
     an_abort_ends_a_tight_loop,
     an_abort_ends_a_wait_for_a_tool_and_cancels_the_call_first,
@@ -184,6 +187,8 @@ fn cases() -> Vec<Case> {
         ),
         case("Intl for ever", "for (;;) new Intl.NumberFormat('de').format(Math.random())", EITHER),
         case("URL for ever", "for (;;) new URL('https://a.b/' + Math.random())", EITHER),
+        case("base64 bomb", "const all = []; for (;;) all.push(btoa('x'.repeat(1e6)))", MEMORY),
+        case("structured clone bomb", "let all: any = []; for (;;) all = structuredClone([all, all])", EITHER),
         case("encoder bomb", "const all = []; for (;;) all.push(new TextEncoder().encode('é'.repeat(1e6)))", EITHER),
         case("eval loop", "(0, eval)('for (;;) {}')", TIMEOUT),
         case("constructor escape", "[].constructor.constructor('for (;;) {}')()", TIMEOUT),
@@ -290,6 +295,69 @@ async fn what_only_looks_hostile_gives_its_value() {
         assert_eq!(outcome.result, Ok(Some(value)), "{name}");
     }
     assert!(!bench.host.event_kinds().contains(&"capsule:crash"));
+}
+
+/// With the default limit on memory, which a single text can pass.
+async fn texts_of_hundreds_of_megabytes_end_as_values() {
+    const CRASHED: &[(BlockErrorKind, Option<&str>)] = &[(Exception, Some("CAPSULE_CRASHED"))];
+    let bench = bench();
+    for Case { name, source, expect } in [
+        case("a list too long for the engine", "'x'.repeat(2e8).split('').length", MEMORY),
+        case("the longest text there is, split", "'x'.repeat(2 ** 29 - 24).split('')", MEMORY),
+        case("base64 of a long text", "globalThis.kept = btoa('x'.repeat(3.5e8)); 1", MEMORY),
+        case("a long text from base64", "globalThis.kept = atob('QUFB'.repeat(1e8)); 1", MEMORY),
+        case("many long texts", "const all = []; for (;;) all.push(btoa('x'.repeat(1e8)))", MEMORY),
+        case("the longest text there is, printed", "console.log('x'.repeat(2 ** 29 - 24))", CRASHED),
+    ] {
+        bench.capsule.begin_wake();
+        let error = bench.error(&source).await;
+        assert!(expect.contains(&kind_and_code(&error)), "{name}: {error:?}");
+        bench.assert_works().await;
+    }
+    for (source, value) in
+        [("'x'.repeat(2 ** 29 - 24).length", 536_870_888), ("btoa('x'.repeat(3e7)).length", 40_000_000)]
+    {
+        assert_eq!(bench.value(source).await, Some(value.into()), "{source}");
+    }
+    assert!(!bench.host.event_kinds().contains(&"capsule:crash"), "{:?}", bench.host.event_data("capsule:crash"));
+}
+
+async fn what_the_engine_gives_up_on_harms_no_block_beside_it() {
+    let given_up = Arc::new(Notify::new());
+    let ended = given_up.clone();
+    let host = TestHost::default().answering("slow.wait", move |_, _| {
+        let ended = ended.clone();
+        async move {
+            ended.notified().await;
+            Ok(Datum::String("well".into()))
+        }
+    });
+    let bench = Bench::new(host, Limits::default());
+    bench.assert_works().await;
+    for source in ["'x'.repeat(2e8).split('')", "console.log('x'.repeat(2 ** 29 - 24))"] {
+        let first = bench.capsule.pid();
+        let fatal = async {
+            let outcome = bench.run(source).await;
+            given_up.notify_one();
+            outcome
+        };
+        let (fatal, beside) = tokio::join!(fatal, bench.run("await slow.wait() + '!'"));
+        assert!(fatal.result.is_err(), "{source}");
+        assert_eq!(beside.result, Ok(Some("well!".into())), "{source}");
+        bench.assert_works().await;
+        assert_ne!(bench.capsule.pid(), first, "a process that has given up is replaced");
+    }
+    assert!(!bench.host.event_kinds().contains(&"capsule:crash"), "{:?}", bench.host.event_data("capsule:crash"));
+}
+
+async fn a_block_cannot_throw_a_verdict_of_the_capsule() {
+    let bench = bench();
+    for code in ["CAPSULE_CRASHED", "OUT_OF_MEMORY", "SOURCE_TOO_LARGE", "TOO_MANY_TOOL_CALLS"] {
+        let error = bench.error(&format!("throw Object.assign(new Error('mine'), {{ code: '{code}' }})")).await;
+        assert_eq!(kind_and_code(&error), (Exception, None), "{error:?}");
+    }
+    let error = bench.error("throw Object.assign(new Error('mine'), { code: 'MINE' })").await;
+    assert_eq!(kind_and_code(&error), (Exception, Some("MINE")), "{error:?}");
 }
 
 async fn a_storm_of_printed_lines_is_cut_and_counted() {

@@ -118,6 +118,12 @@ async fn printed_stacks_show_the_blocks_own_frames_only() {
     assert!(text.starts_with("Error: boom\n    at inner (block:1:27)\n    at block:2:13\n"), "{text}");
     assert!(text.contains("Trace: here\n    at block:3:9\nNotFound: no file"), "{text}");
     assert!(!text.contains("ext:"), "{text}");
+    // What an error has beside its stack stays in its braces.
+    for error in ["new AggregateError([new Error('a')], 'many')", "Object.assign(new Error('with'), { more: 1 })"] {
+        let text = bench.value(error).await.unwrap().as_str().unwrap().to_owned();
+        let count = |brace| text.matches(brace).count();
+        assert!(count('{') == 1 && count('}') == 1, "{text}");
+    }
 }
 
 async fn errors_carry_their_causes_and_code() {

@@ -12,18 +12,19 @@ use crate::{
     json,
     limits::MEMORY_RESERVE_BYTES,
     nearest::did_you_mean,
+    own::OwnFile,
     source::{self, FileError},
 };
 
 /// The libraries in the runtime, by the name that `require` takes.
-const LIBRARIES: [(&str, &str); 3] = [
-    ("@axon/air", include_str!("../../luau/air.luau")),
-    ("@axon/json", include_str!("../../luau/json.luau")),
-    ("@axon/uuid", include_str!("../../luau/uuid.luau")),
+static LIBRARIES: [(&str, OwnFile); 3] = [
+    ("@axon/air", OwnFile::new("=@axon/air", include_str!("../../luau/air.luau"))),
+    ("@axon/json", OwnFile::new("=@axon/json", include_str!("../../luau/json.luau"))),
+    ("@axon/uuid", OwnFile::new("=@axon/uuid", include_str!("../../luau/uuid.luau"))),
 ];
 
 /// What a model reads about AIR, for `@axon/air`.
-const AIR_WORDS: &str = include_str!("../../luau/air_words.luau");
+static AIR_WORDS: OwnFile = OwnFile::new("=@axon/air", include_str!("../../luau/air_words.luau"));
 
 pub(super) fn bind(binder: &Binder<'_>) -> mlua::Result<()> {
     binder.value("pending", Lua::poll_pending())?;
@@ -109,9 +110,17 @@ fn bind_modules(binder: &Binder<'_>) -> mlua::Result<()> {
             .ok_or_else(|| VerbError::new(code::NOT_FOUND, format!("{} is missing", host.files.display(&key))))?;
         host.remember_text(&key, &text);
         let name = format!("@{}", host.files.display(&key));
+        lua.enable_jit(asks_for_machine_code(&text));
         let function = lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function();
+        lua.enable_jit(false);
         Ok(LuaValue::Function(function.map_err(syntax)?))
     })
+}
+
+/// Whether a file begins with Luau's own directive for it, `--!native`, among the comments at its top.
+fn asks_for_machine_code(text: &str) -> bool {
+    let lines = text.lines().map(str::trim);
+    lines.take_while(|line| line.is_empty() || line.starts_with("--")).any(|line| line == "--!native")
 }
 
 fn resolve(host: &Host, from: Option<&str>, name: &str) -> Result<String, VerbError> {
@@ -160,17 +169,15 @@ fn bind_wake(binder: &Binder<'_>) -> mlua::Result<()> {
 
 fn bind_libraries(binder: &Binder<'_>) -> mlua::Result<()> {
     binder.function("library", |lua, _, name: String| {
-        let Some((_, text)) = LIBRARIES.iter().find(|(own, _)| *own == name) else {
-            let names = LIBRARIES.map(|(name, _)| name);
+        let Some((_, file)) = LIBRARIES.iter().find(|(own, _)| *own == name) else {
+            let names = LIBRARIES.each_ref().map(|(name, _)| *name);
             let near = did_you_mean(&name, names);
             let message = format!("require(\"{name}\"): no such library{near}. There are {}", names.join(", "));
             return Err(VerbError::new(code::REQUIRE_NOT_FOUND, message).into());
         };
-        Ok(LuaValue::Function(lua.load(*text).set_name(format!("={name}")).into_function()?))
+        Ok(LuaValue::Function(file.load(lua)?))
     })?;
-    binder.function("air_words", |lua, _, (): ()| {
-        Ok(LuaValue::Function(lua.load(AIR_WORDS).set_name("=@axon/air").into_function()?))
-    })?;
+    binder.function("air_words", |lua, _, (): ()| Ok(LuaValue::Function(AIR_WORDS.load(lua)?)))?;
     binder.function("air_blocks", |lua, _, (): ()| {
         let tags = lua.create_table()?;
         for block in air::AIR_BLOCKS {

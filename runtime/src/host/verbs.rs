@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Host, Inference, Raised, args, bind::Binder};
 use crate::{
     EngineEvent, Entry, Format, Message, Role, RunResult, StreamRequest, VerbError, error::code, json as convert,
-    limits::MAX_VALUE_BYTES, vm::HOST_CHUNK,
+    limits::MAX_VALUE_BYTES, own::OwnFile, vm::HOST_CHUNK,
 };
 
 const REQUEST_FIELDS: [&str; 6] = ["messages", "format", "model", "maxTokens", "temperature", "signal"];
@@ -26,8 +26,10 @@ impl UserData for StreamHandle {}
 /// Where the VM keeps the function of `luau/entry.luau`.
 const PUT_ENTRY: &str = "axon.put_entry";
 
+static ENTRY_SCRIPT: OwnFile = OwnFile::new(HOST_CHUNK, include_str!("../../luau/entry.luau"));
+
 pub(super) fn bind(binder: &Binder<'_>) -> mlua::Result<()> {
-    let put_entry: Function = binder.lua().load(include_str!("../../luau/entry.luau")).set_name(HOST_CHUNK).eval()?;
+    let put_entry: Function = ENTRY_SCRIPT.load(binder.lua())?.call(())?;
     binder.lua().set_named_registry_value(PUT_ENTRY, put_entry)?;
     binder.waiting("output", async |lua: Lua, host: Arc<Host>, (kind, data): (LuaValue, LuaValue)| {
         let wake = host.waking("output")?;

@@ -18,8 +18,16 @@ fn tight() -> Limits {
 async fn failure_within(limits: Limits, body: &str) -> axon_runtime::CognetError {
     let kernel = FakeKernel::new();
     let main = format!("local n = 0\nloop(function(wake)\nn += 1\nif n == 1 then\n{body}\nend\nwake.stop()\nend)");
-    let cognet = Cognet::main(&main);
-    let mut brain = cognet.load_within(&kernel, limits).await.unwrap();
+    let interpreted = failure_of(&kernel, limits, &main).await;
+    let compiled = failure_of(&kernel, limits, &format!("--!native\n{main}")).await;
+    assert_eq!(compiled.code, interpreted.code, "in machine code as well: {body}");
+    interpreted
+}
+
+/// What the first wake comes to; the next must run.
+async fn failure_of(kernel: &std::sync::Arc<FakeKernel>, limits: Limits, main: &str) -> axon_runtime::CognetError {
+    let cognet = Cognet::main(main);
+    let mut brain = cognet.load_within(kernel, limits).await.unwrap();
     let error = failure(brain.wake(Vec::new(), AbortSignal::default()).await);
     brain.wake(Vec::new(), AbortSignal::default()).await.expect("the next wake runs");
     error

@@ -10,8 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::fake::{Cognet, FakeKernel, failure};
 
-/// A build that is not optimised takes ten times as long to load one; the bench has all of them.
-const AGENTS: usize = if cfg!(debug_assertions) { 200 } else { 1_000 };
+const AGENTS: usize = 1_000;
 const AWAKE_AT_ONCE: usize = 100;
 
 /// What an idle agent may hold, in bytes.
