@@ -238,7 +238,10 @@ impl Session {
 
     /// Whether there are stimuli that no wake has been handed.
     pub fn has_stimuli(&self) -> Result<bool, LogError> {
-        Ok(!self.stimuli()?.is_empty())
+        match self.stimuli().next() {
+            Some(stimulus) => stimulus.map(|_| true),
+            None => Ok(false),
+        }
     }
 
     /// One wake over the stimuli since the last. Every entry of it is in the log when this returns.
@@ -253,7 +256,7 @@ impl Session {
         let stimuli = {
             // Nothing may be admitted between what is handed over and the entry that marks it as such.
             let _closed = self.inbox.close().await;
-            let stimuli = self.stimuli()?;
+            let stimuli = self.stimuli().collect::<Result<Vec<_>, _>>()?;
             self.set_run(Some(Uuid::now_v7().to_string()));
             let data = json!({ "stimuli": stimuli.len() });
             let data = if missed == 0 { data } else { with(data, "missed", missed.into()) };
@@ -284,9 +287,10 @@ impl Session {
         self.kernel.recorder().set_run(run);
     }
 
-    fn stimuli(&self) -> Result<Vec<Entry>, LogError> {
-        let entries = self.log().entries_after(self.cursor)?;
-        Ok(entries.into_iter().filter(|entry| entry.kind.starts_with("stimulus:")).collect())
+    /// Those that no wake has been handed, one by one: a session that was never woken may be long.
+    fn stimuli(&self) -> impl Iterator<Item = Result<Entry, LogError>> {
+        let is_other = |entry: &Entry| !entry.kind.starts_with("stimulus:");
+        self.log().entries(self.cursor).filter(move |entry| !entry.as_ref().is_ok_and(is_other))
     }
 
     /// Runs the shutdown hooks, ends the capsule and closes the log.

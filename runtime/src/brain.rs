@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     AbortSignal, CognetConfig, CognetError, CognetSource, DryKernel, Entry, Kernel, Limits, WakeFailure,
     error::code,
-    host::{ActiveWake, Host, Purpose, entries_to_lua},
+    host::{ActiveWake, Host, Purpose, Raised, entries_to_lua},
     source::{FileError, Files},
     turn::{TurnError, take_turn},
     vm::{Call, Vm},
@@ -157,8 +157,10 @@ async fn turn(vm: &Arc<Vm>, call: Call, args: impl mlua::IntoLuaMulti + Send + '
 }
 
 async fn wake_up(vm: Arc<Vm>, wake: Arc<ActiveWake>, stimuli: Vec<Entry>, max_ticks: u32) -> Result<(), CognetError> {
-    let stimuli = entries_to_lua(&vm.lua, stimuli.into_iter().map(Ok))
-        .map_err(|error| CognetError::new(&error.code, error.message))?;
+    let stimuli = entries_to_lua(&vm.lua, stimuli.into_iter().map(Ok)).map_err(|error| match error {
+        Raised::Verb(error) => CognetError::new(&error.code, error.message),
+        Raised::Vm(error) => vm.raised(&error),
+    })?;
     let signal = wake.signal.clone();
     let state = vm.lua.create_function(move |lua, ()| {
         let reason = signal.reason().map(|reason| lua.create_string(reason)).transpose()?;
@@ -166,7 +168,7 @@ async fn wake_up(vm: Arc<Vm>, wake: Arc<ActiveWake>, stimuli: Vec<Entry>, max_ti
     });
     let state = match state {
         Ok(state) => LuaValue::Function(state),
-        Err(error) => return Err(CognetError::new(code::MEMORY, error.to_string())),
+        Err(error) => return Err(vm.raised(&error)),
     };
     vm.host.begin(wake);
     let outcome = vm.call(Call::Wake, (stimuli, state, max_ticks)).await;

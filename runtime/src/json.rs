@@ -5,7 +5,9 @@
 //!   array that came from JSON is marked.
 //! - Integers are exact up to 2^53; larger ones raise instead of being rounded.
 
-use mlua::{Lua, Table, Value as LuaValue};
+use std::{cell::RefCell, collections::HashMap};
+
+use mlua::{Lua, LuaString, Table, Value as LuaValue};
 use serde_json::{Map, Number, Value};
 
 use crate::limits::{MAX_JSON_TEXT_BYTES, MAX_VALUE_BYTES};
@@ -22,14 +24,18 @@ const VALUE_BYTES: usize = 128;
 /// How deep a value may nest: what `serde_json` parses.
 const MAX_DEPTH: usize = 127;
 
-/// Why a value is not JSON, or not to be had exactly. The text begins with the path of the value.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct JsonError(pub String);
+/// Why a value could not cross.
+#[derive(Debug)]
+pub(crate) enum JsonError {
+    /// It is not JSON, or not to be had exactly. The text begins with the path of the value.
+    Refused(String),
+    /// The VM failed on the way.
+    Vm(mlua::Error),
+}
 
 impl From<mlua::Error> for JsonError {
     fn from(error: mlua::Error) -> Self {
-        Self(crate::host::flatten::text(&error))
+        Self::Vm(error)
     }
 }
 
@@ -53,29 +59,38 @@ pub(crate) fn mark_array(lua: &Lua, table: &Table) -> mlua::Result<()> {
 }
 
 pub(crate) fn to_lua(lua: &Lua, value: &Value) -> Result<LuaValue, JsonError> {
-    Encoder { array: array_metatable(lua)?, lua, integers: Integers::Exact }.value(value)
+    Encoder::new(lua, Integers::Exact)?.value(value)
 }
 
 /// For a value of JavaScript, where every number is a double already, however JSON spells it.
 pub(crate) fn doubles_to_lua(lua: &Lua, value: &Value) -> Result<LuaValue, JsonError> {
-    Encoder { array: array_metatable(lua)?, lua, integers: Integers::Doubles }.value(value)
+    Encoder::new(lua, Integers::Doubles)?.value(value)
 }
 
 #[derive(Clone, Copy)]
-enum Integers {
+pub(crate) enum Integers {
     /// Those beyond 2^53 raise.
     Exact,
     Doubles,
 }
 
-struct Encoder<'a> {
+/// How many words an [`Encoder`] keeps. Names of fields are few; data that is a table of its own words must not stay.
+const MAX_WORDS: usize = 256;
+
+/// Makes Luau values. One for many values makes the strings that stand in most of them once.
+pub(crate) struct Encoder<'a> {
     lua: &'a Lua,
     array: Table,
     integers: Integers,
+    words: RefCell<HashMap<Box<str>, LuaString>>,
 }
 
-impl Encoder<'_> {
-    fn value(&self, value: &Value) -> Result<LuaValue, JsonError> {
+impl<'a> Encoder<'a> {
+    pub fn new(lua: &'a Lua, integers: Integers) -> mlua::Result<Self> {
+        Ok(Self { array: array_metatable(lua)?, lua, integers, words: RefCell::default() })
+    }
+
+    pub fn value(&self, value: &Value) -> Result<LuaValue, JsonError> {
         Ok(match value {
             Value::Null => LuaValue::NULL,
             Value::Bool(flag) => LuaValue::Boolean(*flag),
@@ -92,25 +107,38 @@ impl Encoder<'_> {
             Value::Object(fields) => {
                 let table = self.lua.create_table_with_capacity(0, fields.len())?;
                 for (name, field) in fields {
-                    table.raw_set(name.as_str(), self.value(field)?)?;
+                    table.raw_set(self.word(name)?, self.value(field)?)?;
                 }
                 LuaValue::Table(table)
             }
         })
+    }
+
+    /// A string that will come again.
+    pub fn word(&self, text: &str) -> mlua::Result<LuaString> {
+        if let Some(word) = self.words.borrow().get(text) {
+            return Ok(word.clone());
+        }
+        let word = self.lua.create_string(text)?;
+        let mut words = self.words.borrow_mut();
+        if words.len() < MAX_WORDS {
+            words.insert(text.into(), word.clone());
+        }
+        Ok(word)
     }
 }
 
 fn exact(number: &Number, integers: Integers) -> Result<f64, JsonError> {
     let magnitude = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
     match (integers, magnitude, number.as_f64()) {
-        (Integers::Exact, Some(magnitude), _) if magnitude > MAX_EXACT => Err(too_large(number)),
+        (Integers::Exact, Some(magnitude), _) if magnitude > MAX_EXACT => Err(JsonError::Refused(too_large(number))),
         (_, _, Some(float)) => Ok(float),
-        (_, _, None) => Err(too_large(number)),
+        (_, _, None) => Err(JsonError::Refused(too_large(number))),
     }
 }
 
-fn too_large(number: impl std::fmt::Display) -> JsonError {
-    JsonError(format!("the integer {number} is larger than 2^53 and would be rounded; carry it as a string"))
+fn too_large(number: impl std::fmt::Display) -> String {
+    format!("the integer {number} is larger than 2^53 and would be rounded; carry it as a string")
 }
 
 pub(crate) fn from_lua(lua: &Lua, value: &LuaValue) -> Result<Value, JsonError> {
@@ -127,16 +155,16 @@ struct Decoder {
 impl Decoder {
     fn refuse(&self, what: impl std::fmt::Display) -> JsonError {
         if self.path.is_empty() {
-            return JsonError(what.to_string());
+            return JsonError::Refused(what.to_string());
         }
-        JsonError(format!("{}: {what}", self.path.join(".")))
+        JsonError::Refused(format!("{}: {what}", self.path.join(".")))
     }
 
     fn spend(&mut self, bytes: usize) -> Result<(), JsonError> {
         self.budget = self
             .budget
             .checked_sub(bytes)
-            .ok_or_else(|| JsonError(format!("the value is larger than {} MiB", MAX_VALUE_BYTES >> 20)))?;
+            .ok_or_else(|| JsonError::Refused(format!("the value is larger than {} MiB", MAX_VALUE_BYTES >> 20)))?;
         Ok(())
     }
 
@@ -151,7 +179,7 @@ impl Decoder {
             LuaValue::String(text) => Value::String(self.text(text)?),
             LuaValue::Table(table) => {
                 if self.path.len() >= MAX_DEPTH {
-                    return Err(JsonError(format!(
+                    return Err(JsonError::Refused(format!(
                         "a table nests deeper than {MAX_DEPTH} levels, or holds itself, below {}",
                         self.path[..4].join(".")
                     )));
@@ -173,7 +201,7 @@ impl Decoder {
         Number::from_f64(number).map(Value::Number).ok_or_else(|| self.refuse(format_args!("{number} is not JSON")))
     }
 
-    fn text(&mut self, text: &mlua::LuaString) -> Result<String, JsonError> {
+    fn text(&mut self, text: &LuaString) -> Result<String, JsonError> {
         self.spend(text.as_bytes().len())?;
         match text.to_str() {
             Ok(text) => Ok(text.to_owned()),
@@ -228,11 +256,11 @@ impl Decoder {
 /// Parses `text`. Integers beyond 2^53 are refused however they are spelled out.
 pub(crate) fn parse(text: &str) -> Result<Value, JsonError> {
     if text.len() > MAX_JSON_TEXT_BYTES {
-        return Err(JsonError(format!("the text is larger than {} MiB", MAX_JSON_TEXT_BYTES >> 20)));
+        return Err(JsonError::Refused(format!("the text is larger than {} MiB", MAX_JSON_TEXT_BYTES >> 20)));
     }
-    let value = serde_json::from_str(text).map_err(|error| JsonError(error.to_string()))?;
+    let value = serde_json::from_str(text).map_err(|error| JsonError::Refused(error.to_string()))?;
     match long_integer(text) {
-        Some(integer) => Err(too_large(integer)),
+        Some(integer) => Err(JsonError::Refused(too_large(integer))),
         None => Ok(value),
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// What tracebacks call all of the host's files; they leave it out.
-const HOST_CHUNK: &str = "=@axon/host";
+pub(crate) const HOST_CHUNK: &str = "=@axon/host";
 
 /// The Luau half of the host, and the files that it loads as parts.
 static HOST_SCRIPT: OwnFile = OwnFile::new(HOST_CHUNK, include_str!("../luau/host.luau"));
@@ -123,7 +123,7 @@ impl Vm {
     }
 
     /// An error that even the handlers in the VM could not take, for want of memory for example.
-    fn raised(&self, error: &mlua::Error) -> CognetError {
+    pub fn raised(&self, error: &mlua::Error) -> CognetError {
         let flat = flatten::flatten(&self.host, error);
         CognetError::new(flat.code, flat.message)
     }

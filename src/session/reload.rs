@@ -27,7 +27,7 @@ use crate::{
 
 /// What the top level of a cognet's files may take while it is reloaded, in CPU time: an endless loop there is told of soon.
 /// Boot hooks have what `cpu_ms` gives.
-const TOP_LEVEL_CPU: Duration = Duration::from_millis(400);
+const TOP_LEVEL_CPU: Duration = Duration::from_millis(250);
 
 /// The code of the notice that tells a brain that it is new.
 const RELOADED: &str = "COGNET_RELOADED";

@@ -120,8 +120,14 @@ fn with_interrupt_a_wake_ends_for_the_new_brain_at_once() {
     assert_eq!(dev.end().code, Some(0));
 }
 
+/// How soon a mistake is told after the save.
+const SOON_MS: u64 = 1_000;
+
+/// The CPU that a wake may use: a top level that does not end is told of long before.
+const WAKE_CPU_MS: u64 = 5_000;
+
 #[test]
-fn what_does_not_load_changes_nothing_and_says_where_it_fails() {
+fn what_does_not_load_changes_nothing_and_says_where_it_fails_within_a_second_of_the_save() {
     let good = brain("good");
     let bad = [
         ("cognets/mind.lua", format!("{good}\nlocal = 1\n"), "COGNET_SYNTAX", Some(9)),
@@ -146,6 +152,8 @@ fn what_does_not_load_changes_nothing_and_says_where_it_fails() {
     ];
     let agent = Agent::with(&[("cognets/mind.lua", &good), ("axon.toml", "")]);
     let mut dev = Dev::start(&agent, &[]);
+    // From the save to the entry that tells of it, by the clock of the log.
+    let mut times = Vec::new();
     for (n, (file, text, code, line)) in bad.iter().enumerate() {
         let saved = now_ms();
         agent.write(file, text);
@@ -156,8 +164,7 @@ fn what_does_not_load_changes_nothing_and_says_where_it_fails() {
             assert_eq!(error["at"]["line"], *line, "{failed}");
             assert_eq!(error["at"]["file"], *file, "{failed}");
         }
-        let took = failed["time"]["ms"].as_u64().expect("ms").saturating_sub(saved);
-        assert!(took < 4_500, "{code} was told after {took} ms, as if its CPU limit were that of a wake");
+        times.push((failed["time"]["ms"].as_u64().expect("ms").saturating_sub(saved), *code));
         dev.say(code);
         dev.until_said(&format!("good:{code}"));
         agent.write("axon.toml", "");
@@ -168,6 +175,10 @@ fn what_does_not_load_changes_nothing_and_says_where_it_fails() {
     dev.until_said("good:end");
     let ran = dev.end();
     assert_eq!(ran.code, Some(0), "{ran:?}");
+    // Each within a second; on a machine that is busy with other things, most of them, and none as late as a wake's CPU limit is.
+    times.sort_unstable();
+    assert!(times[times.len() / 2].0 < SOON_MS, "{times:?}");
+    assert!(times.iter().all(|(took, _)| *took < WAKE_CPU_MS), "{times:?}");
     for place in ["cognets/mind.lua:9", "axon.toml:2:1"] {
         assert!(ran.stderr.contains(place), "{place} in {}", ran.stderr);
     }

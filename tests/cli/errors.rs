@@ -169,6 +169,36 @@ fn a_watcher_that_never_ends_is_told_with_the_cognets_own_line() {
 }
 
 #[test]
+fn what_befalls_the_vm_within_a_call_of_the_host_is_told_as_such_and_cannot_be_caught() {
+    let text = "\tlocal text = \"[\" .. string.rep(\"[],\", 20000) .. \"1]\"\n\tlocal kept = {}\n";
+    for (body, says) in [
+        (
+            "while true do pcall(function() table.insert(kept, require(\"@axon/json\").decode(text)) end) end",
+            "COGNET_MEMORY: ",
+        ),
+        (
+            "kernel.store.set(\"k\", require(\"@axon/json\").decode(text)) while true do pcall(function() table.insert(kept, kernel.store.get(\"k\")) end) end",
+            "COGNET_MEMORY: ",
+        ),
+        (
+            "while true do pcall(function() table.insert(kept, kernel.run(\"new Array(20000).fill([])\")) end) end",
+            "COGNET_MEMORY: ",
+        ),
+        ("local function r(n) if n > 19900 then print(n) end return r(n + 1) + 1 end r(1)", "stack overflow"),
+        (
+            "local function r(n) if n > 19900 then world.spawn { n = n } end return r(n + 1) + 1 end r(1)",
+            "stack overflow",
+        ),
+    ] {
+        let agent = failing(&format!("{text}\t{body}"));
+        agent.write("axon.toml", "[cognet]\ncpu_ms = 30000\nmemory_mb = 24\n");
+        let ran = agent.run(&["run", "x"]);
+        assert_eq!(ran.code, Some(1), "{body}: {ran:?}");
+        assert!(ran.stderr.contains(says) && ran.stderr.contains("--> cognets/probe.lua:8\n"), "{body}: {ran:?}");
+    }
+}
+
+#[test]
 fn what_is_printed_is_readable_and_never_an_address() {
     let source = format!(
         "{HEAD}local json = require(\"@axon/json\")\nlocal cycle = {{}}\ncycle.me = cycle\nloop(function(wake)\n\twake.stop()\n\
@@ -177,6 +207,7 @@ fn what_is_printed_is_readable_and_never_an_address() {
          \tprint(print, coroutine.create(print), json.null, cycle, {{}}, {{ [\"a b\"] = 1, [7] = 2 }})\n\
          \tprint(tostring({{ 1 }}), `{{wake.stimuli[1].data}}`, string.format(\"%s|%d|%*\", {{}}, 3, print), (\"%s\"):format({{ 2 }}))\n\
          \tprint({{ {{ {{ {{ {{}} }} }} }} }}, #tostring(table.create(100000, \"long\")) < 2000)\n\
+         \tprint(\"a\\xffb\", {{ \"\\xe4\" }}, \"ä\")\n\
          end)\n"
     );
     let agent = Agent::with(&[("cognets/probe.lua", &source)]);
@@ -193,6 +224,7 @@ fn what_is_printed_is_readable_and_never_an_address() {
             "function\tthread\tnull\t{me = {...}}\t{}\t{[7] = 2, [\"a b\"] = 1}",
             "{1}\t{content = \"hi\", source = \"cli\"}\t{}|3|function\t{2}",
             "{{{{{...}}}}}\ttrue",
+            "a\\xffb\t{\"\\\\xe4\"}\tä",
         ]
     );
 }

@@ -94,6 +94,49 @@ fn tail_follows_a_session_that_grows_and_ends_on_interrupt() {
     assert_eq!(finish(child).code, Some(0));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_long_session_that_nobody_asks_for_is_not_held_in_memory() {
+    const ENTRIES: usize = 60_000;
+    /// Far less than the entries take; their index takes 28 bytes each.
+    const MAX_GROWTH_KIB: u64 = 16 * 1024;
+    let peak = |agent: &Agent| {
+        let mut command = agent.command(&["run", "--session", "s", "--cognet", "@axon/echo", "x"]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
+        let status = format!("/proc/{}/status", child.id());
+        let watcher = std::thread::spawn(move || {
+            let mut peak = 0;
+            while let Ok(text) = std::fs::read_to_string(&status) {
+                let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+                let Some(kib) = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()) else {
+                    break;
+                };
+                peak = peak.max(kib);
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            peak
+        });
+        assert_eq!(finish(child).code, Some(0));
+        watcher.join().expect("a peak")
+    };
+    let short = peak(&Agent::empty());
+    let agent = Agent::empty();
+    agent.run(&["run", "--session", "s", "--cognet", "@axon/echo", "x"]);
+    let path = &agent.sessions()[0];
+    let first = std::fs::read_to_string(path).expect("a session").lines().next().expect("a line").to_owned();
+    let mut text = first.clone() + "\n";
+    for seq in 1..=ENTRIES {
+        let line =
+            first.replace("\"seq\":0", &format!("\"seq\":{seq}")).replace("axon:session:opened", "cognet:output:text");
+        text.push_str(&line.replace("\"data\":{}", &format!("\"data\":{{\"content\":\"{seq:0>90}\"}}")));
+        text.push('\n');
+    }
+    assert!(text.len() > ENTRIES * 250);
+    std::fs::write(path, text).expect("written");
+    let long = peak(&agent);
+    assert!(long < short + MAX_GROWTH_KIB, "{short} KiB, then {long} KiB");
+}
+
 #[test]
 fn a_second_writer_is_refused_with_the_pid_that_holds_the_session() {
     let agent = Agent::empty();

@@ -3,7 +3,13 @@
 use mlua::{Lua, Table, Value as LuaValue};
 use serde_json::Value;
 
-use crate::{VerbError, error::code, json, nearest::did_you_mean};
+use super::Raised;
+use crate::{
+    VerbError,
+    error::code,
+    json::{self, JsonError},
+    nearest::did_you_mean,
+};
 
 pub(super) fn invalid(message: impl std::fmt::Display) -> VerbError {
     VerbError::new(code::ARGUMENT_INVALID, message.to_string())
@@ -24,13 +30,16 @@ pub(super) fn table<'a>(value: &'a LuaValue, what: &str) -> Result<&'a Table, Ve
 }
 
 /// `value`, which must be a table, as JSON.
-pub(super) fn data(lua: &Lua, value: &LuaValue, what: &str) -> Result<Value, VerbError> {
+pub(super) fn data(lua: &Lua, value: &LuaValue, what: &str) -> Result<Value, Raised> {
     table(value, what)?;
-    json::from_lua(lua, value).map_err(|error| invalid(format_args!("{what}: {error}")))
+    json::from_lua(lua, value).map_err(|error| match error {
+        JsonError::Refused(why) => invalid(format_args!("{what}: {why}")).into(),
+        JsonError::Vm(error) => error.into(),
+    })
 }
 
 /// Refuses fields of `table` that nobody would look at.
-pub(super) fn only(table: &Table, accepted: &[&str], what: &str) -> Result<(), VerbError> {
+pub(super) fn only(table: &Table, accepted: &[&str], what: &str) -> Result<(), Raised> {
     for pair in table.pairs::<LuaValue, LuaValue>() {
         let (key, _) = pair?;
         let name = match &key {
@@ -40,7 +49,7 @@ pub(super) fn only(table: &Table, accepted: &[&str], what: &str) -> Result<(), V
         if !accepted.contains(&name.as_str()) {
             let near = did_you_mean(&name, accepted.iter().copied());
             let message = format!("{what} has no field `{name}`{near}. Accepted: {}", accepted.join(", "));
-            return Err(VerbError::new(code::UNKNOWN_FIELD, message));
+            return Err(VerbError::new(code::UNKNOWN_FIELD, message).into());
         }
     }
     Ok(())

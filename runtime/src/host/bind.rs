@@ -10,15 +10,10 @@ use std::{
 
 use mlua::{FromLuaMulti, Lua, MultiValue, Table, Value as LuaValue};
 
-use super::{Host, library, verbs};
-use crate::{
-    VerbError,
-    error::code,
-    host::flatten,
-    json::{self, JsonError},
-};
+use super::{Host, Raised, library, verbs};
+use crate::json;
 
-/// A table of functions. Each answers its value, or nil, a code and a message.
+/// A table of functions. Each answers its value, or nil, a code and a message; what befalls the VM itself is raised.
 pub(super) struct Binder<'a> {
     lua: &'a Lua,
     host: &'a Arc<Host>,
@@ -37,7 +32,7 @@ impl Binder<'_> {
     pub fn function<A, F>(&self, name: &str, function: F) -> mlua::Result<()>
     where
         A: FromLuaMulti,
-        F: Fn(&Lua, &Arc<Host>, A) -> Result<LuaValue, VerbError> + Send + 'static,
+        F: Fn(&Lua, &Arc<Host>, A) -> Result<LuaValue, Raised> + Send + 'static,
     {
         let host = Arc::clone(self.host);
         let bound = self.lua.create_function(move |lua, args: A| answer(lua, function(lua, &host, args)))?;
@@ -50,7 +45,7 @@ impl Binder<'_> {
     where
         A: FromLuaMulti,
         F: Fn(Lua, Arc<Host>, A) -> W + Clone + Send + 'static,
-        W: Future<Output = Result<LuaValue, VerbError>> + Send + 'static,
+        W: Future<Output = Result<LuaValue, Raised>> + Send + 'static,
     {
         let (host, same) = (Arc::clone(self.host), function.clone());
         let suspending = self.lua.create_async_function(move |lua, args: A| {
@@ -66,6 +61,10 @@ impl Binder<'_> {
         })?;
         self.table.raw_set(name, suspending)?;
         self.table.raw_set(format!("{name}_here"), here)
+    }
+
+    pub fn lua(&self) -> &Lua {
+        self.lua
     }
 
     pub fn purpose(&self) -> super::Purpose {
@@ -98,25 +97,14 @@ fn wait_here<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-fn answer(lua: &Lua, outcome: Result<LuaValue, VerbError>) -> mlua::Result<MultiValue> {
-    Ok(match outcome {
-        Ok(value) => MultiValue::from_iter([value]),
-        Err(error) => MultiValue::from_iter([
+fn answer(lua: &Lua, outcome: Result<LuaValue, Raised>) -> mlua::Result<MultiValue> {
+    match outcome {
+        Ok(value) => Ok(MultiValue::from_iter([value])),
+        Err(Raised::Verb(error)) => Ok(MultiValue::from_iter([
             LuaValue::Nil,
             LuaValue::String(lua.create_string(error.code)?),
             LuaValue::String(lua.create_string(error.message)?),
-        ]),
-    })
-}
-
-impl From<JsonError> for VerbError {
-    fn from(error: JsonError) -> Self {
-        Self::new(code::JSON_INVALID, error.0)
-    }
-}
-
-impl From<mlua::Error> for VerbError {
-    fn from(error: mlua::Error) -> Self {
-        Self::new(code::RUNTIME, flatten::text(&error))
+        ])),
+        Err(Raised::Vm(error)) => Err(error),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use mlua::{Lua, Value as LuaValue, chunk::ChunkMode};
 use uuid::Uuid;
 
-use super::{Host, Purpose, args, bind::Binder, flatten, lock};
+use super::{Host, Purpose, Raised, args, bind::Binder, flatten, lock};
 use crate::{
     VerbError, air, config,
     error::code,
@@ -59,7 +59,7 @@ fn bind_errors(binder: &Binder<'_>) -> mlua::Result<()> {
 }
 
 /// Leaves the VM that has reached its memory limit enough to tell of it.
-fn relax(lua: &Lua, host: &Host) -> Result<(), VerbError> {
+fn relax(lua: &Lua, host: &Host) -> mlua::Result<()> {
     if !host.relaxed.swap(true, Ordering::Relaxed) {
         lua.set_memory_limit(lua.used_memory().max(host.limits.memory_bytes) + MEMORY_RESERVE_BYTES)?;
     }
@@ -68,8 +68,7 @@ fn relax(lua: &Lua, host: &Host) -> Result<(), VerbError> {
 
 fn bind_modules(binder: &Binder<'_>) -> mlua::Result<()> {
     binder.function("define", |lua, host, table: LuaValue| {
-        let table = args::data(lua, &table, "defineCognet: config")
-            .map_err(|error| VerbError::new(code::INVALID, error.message))?;
+        let table = args::data(lua, &table, "defineCognet: config").map_err(|error| error.under(code::INVALID))?;
         let identity = config::identity(&table);
         if host.purpose == Purpose::Identify {
             // What is wrong beyond the identity is for a load to tell.
@@ -81,7 +80,7 @@ fn bind_modules(binder: &Binder<'_>) -> mlua::Result<()> {
             config::check_abi(identity)?;
         }
         if lock(&host.config).replace(config::parse(&table)?).is_some() {
-            return Err(VerbError::new(code::INVALID, "defineCognet was called twice"));
+            return Err(VerbError::new(code::INVALID, "defineCognet was called twice").into());
         }
         Ok(LuaValue::Nil)
     })?;
@@ -93,7 +92,7 @@ fn bind_modules(binder: &Binder<'_>) -> mlua::Result<()> {
         Some(_) => Ok(LuaValue::Nil),
         None => {
             let message = format!("{} never calls defineCognet", host.files.place());
-            Err(VerbError::new(code::INVALID, message))
+            Err(VerbError::new(code::INVALID, message).into())
         }
     })?;
     binder.value("identify_only", binder.purpose() == Purpose::Identify)?;
@@ -144,9 +143,11 @@ fn resolve(host: &Host, from: Option<&str>, name: &str) -> Result<String, VerbEr
     })
 }
 
-fn syntax(error: mlua::Error) -> VerbError {
-    let code = if matches!(error, mlua::Error::SyntaxError { .. }) { code::SYNTAX } else { code::RUNTIME };
-    VerbError::new(code, flatten::text(&error))
+fn syntax(error: mlua::Error) -> Raised {
+    match error {
+        mlua::Error::SyntaxError { .. } => VerbError::new(code::SYNTAX, flatten::text(&error)).into(),
+        error => error.into(),
+    }
 }
 
 fn bind_wake(binder: &Binder<'_>) -> mlua::Result<()> {
@@ -172,7 +173,7 @@ fn bind_libraries(binder: &Binder<'_>) -> mlua::Result<()> {
             let names = LIBRARIES.each_ref().map(|(name, _)| *name);
             let near = did_you_mean(&name, names);
             let message = format!("require(\"{name}\"): no such library{near}. There are {}", names.join(", "));
-            return Err(VerbError::new(code::REQUIRE_NOT_FOUND, message));
+            return Err(VerbError::new(code::REQUIRE_NOT_FOUND, message).into());
         };
         Ok(LuaValue::Function(file.load(lua)?))
     })?;
@@ -203,7 +204,7 @@ fn bind_libraries(binder: &Binder<'_>) -> mlua::Result<()> {
     binder.function("uuid_v7", |lua, _, (): ()| uuid(lua, Uuid::now_v7()))
 }
 
-fn uuid(lua: &Lua, id: Uuid) -> Result<LuaValue, VerbError> {
+fn uuid(lua: &Lua, id: Uuid) -> Result<LuaValue, Raised> {
     Ok(LuaValue::String(lua.create_string(id.hyphenated().encode_lower(&mut Uuid::encode_buffer()))?))
 }
 

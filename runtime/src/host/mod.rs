@@ -4,6 +4,7 @@ mod args;
 mod bind;
 pub(crate) mod flatten;
 mod library;
+mod raised;
 mod verbs;
 
 use std::{
@@ -23,6 +24,7 @@ use crate::{
 };
 
 pub(crate) use bind::bind;
+pub(crate) use raised::Raised;
 pub(crate) use verbs::entries_to_lua;
 
 /// What a VM is made for.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use mlua::{Lua, Table, UserData, UserDataRef, Value as LuaValue};
+use mlua::{Function, Lua, UserData, UserDataRef, Value as LuaValue};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Host, Inference, args, bind::Binder};
+use super::{Host, Inference, Raised, args, bind::Binder};
 use crate::{
     EngineEvent, Entry, Format, Message, Role, RunResult, StreamRequest, VerbError, error::code, json as convert,
-    limits::MAX_VALUE_BYTES,
+    limits::MAX_VALUE_BYTES, own::OwnFile, vm::HOST_CHUNK,
 };
 
 const REQUEST_FIELDS: [&str; 6] = ["messages", "format", "model", "maxTokens", "temperature", "signal"];
@@ -23,7 +23,14 @@ struct StreamHandle(Arc<Inference>);
 
 impl UserData for StreamHandle {}
 
+/// Where the VM keeps the function of `luau/entry.luau`.
+const PUT_ENTRY: &str = "axon.put_entry";
+
+static ENTRY_SCRIPT: OwnFile = OwnFile::new(HOST_CHUNK, include_str!("../../luau/entry.luau"));
+
 pub(super) fn bind(binder: &Binder<'_>) -> mlua::Result<()> {
+    let put_entry: Function = ENTRY_SCRIPT.load(binder.lua())?.call(())?;
+    binder.lua().set_named_registry_value(PUT_ENTRY, put_entry)?;
     binder.waiting("output", async |lua: Lua, host: Arc<Host>, (kind, data): (LuaValue, LuaValue)| {
         let wake = host.waking("output")?;
         let kind = args::string(&kind, "kernel.output: type").map_err(as_output)?;
@@ -97,7 +104,7 @@ fn bind_store(binder: &Binder<'_>) -> mlua::Result<()> {
     binder.waiting("store_set", async |lua: Lua, host: Arc<Host>, (key, value): (LuaValue, LuaValue)| {
         let key = args::string(&key, "kernel.store.set: key")?;
         if value.is_nil() {
-            return Err(args::invalid("kernel.store.set: value is nil; store json.null of @axon/json instead"));
+            return Err(args::invalid("kernel.store.set: value is nil; store json.null of @axon/json instead").into());
         }
         let value = convert::from_lua(&lua, &value)?;
         host.wait(host.active(), host.kernel.store_set(key, value)).await?;
@@ -106,11 +113,11 @@ fn bind_store(binder: &Binder<'_>) -> mlua::Result<()> {
 }
 
 /// The kernel's own code for whatever is wrong with what the cognet says.
-fn as_output(error: VerbError) -> VerbError {
-    VerbError::new(code::OUTPUT_INVALID, error.message)
+fn as_output(error: impl Into<Raised>) -> Raised {
+    error.into().under(code::OUTPUT_INVALID)
 }
 
-fn after(query: &LuaValue) -> Result<Option<u64>, VerbError> {
+fn after(query: &LuaValue) -> Result<Option<u64>, Raised> {
     if query.is_nil() {
         return Ok(None);
     }
@@ -123,7 +130,7 @@ fn after(query: &LuaValue) -> Result<Option<u64>, VerbError> {
         other => f64_refused(&other)?,
     };
     if seq.fract() != 0.0 {
-        return Err(args::invalid("kernel.store.session.get: after must be a whole number"));
+        return Err(args::invalid("kernel.store.session.get: after must be a whole number").into());
     }
     // Before the first entry, which has seq 0, everything comes after.
     Ok((seq >= 0.0).then_some(seq as u64))
@@ -134,7 +141,7 @@ fn f64_refused(value: &LuaValue) -> Result<f64, VerbError> {
     Err(args::invalid(format_args!("kernel.store.session.get: after must be a number, not {what}")))
 }
 
-fn stream_request(request: &LuaValue) -> Result<StreamRequest, VerbError> {
+fn stream_request(request: &LuaValue) -> Result<StreamRequest, Raised> {
     let table = args::table(request, "kernel.stream: request")?;
     args::only(table, &REQUEST_FIELDS, "kernel.stream")?;
     let field = |name: &str| table.raw_get::<LuaValue>(name);
@@ -155,15 +162,17 @@ fn optional(value: LuaValue) -> Option<LuaValue> {
     Some(value).filter(|value| !value.is_nil() && !value.is_null())
 }
 
-fn messages(value: &LuaValue) -> Result<Vec<Message>, VerbError> {
+fn messages(value: &LuaValue) -> Result<Vec<Message>, Raised> {
     const WHAT: &str = "kernel.stream: messages";
     let LuaValue::Table(list) = value else {
         let what = args::described(value);
-        return Err(args::invalid(format_args!("{WHAT} must be a list of {{ role, content }}, not {what}")));
+        return Err(args::invalid(format_args!("{WHAT} must be a list of {{ role, content }}, not {what}")).into());
     };
     let length = list.raw_len();
     if list.pairs::<LuaValue, LuaValue>().count() != length {
-        return Err(args::invalid(format_args!("{WHAT} must be a list of {{ role, content }} without holes or names")));
+        return Err(
+            args::invalid(format_args!("{WHAT} must be a list of {{ role, content }} without holes or names")).into()
+        );
     }
     let mut budget = MAX_VALUE_BYTES;
     let mut message = |index: usize| {
@@ -197,14 +206,18 @@ fn temperature(value: &LuaValue) -> Result<f64, VerbError> {
     })
 }
 
-fn blocks_of(blocks: &LuaValue) -> Result<Vec<String>, VerbError> {
+fn blocks_of(blocks: &LuaValue) -> Result<Vec<String>, Raised> {
     let LuaValue::Table(list) = blocks else {
         let what = args::described(blocks);
-        return Err(args::invalid(format_args!("kernel.run: code must be a string or a list of strings, not {what}")));
+        return Err(
+            args::invalid(format_args!("kernel.run: code must be a string or a list of strings, not {what}")).into()
+        );
     };
     let length = list.raw_len();
     if list.pairs::<LuaValue, LuaValue>().count() != length {
-        return Err(args::invalid("kernel.run: code must be a string or a list of strings without holes or names"));
+        return Err(
+            args::invalid("kernel.run: code must be a string or a list of strings without holes or names").into()
+        );
     }
     let mut budget = MAX_VALUE_BYTES;
     let mut block = |index: usize| {
@@ -217,8 +230,8 @@ fn blocks_of(blocks: &LuaValue) -> Result<Vec<String>, VerbError> {
     (1..=length).map(&mut block).collect()
 }
 
-fn event_to_lua(lua: &Lua, event: EngineEvent) -> Result<LuaValue, VerbError> {
-    let plain = |kind: &str, content: &str| -> Result<LuaValue, VerbError> {
+fn event_to_lua(lua: &Lua, event: EngineEvent) -> Result<LuaValue, Raised> {
+    let plain = |kind: &str, content: &str| -> Result<LuaValue, Raised> {
         let table = lua.create_table_with_capacity(0, 2)?;
         table.raw_set("type", kind)?;
         table.raw_set("content", content)?;
@@ -232,7 +245,7 @@ fn event_to_lua(lua: &Lua, event: EngineEvent) -> Result<LuaValue, VerbError> {
     }
 }
 
-fn results_to_lua(lua: &Lua, results: Vec<RunResult>) -> Result<LuaValue, VerbError> {
+fn results_to_lua(lua: &Lua, results: Vec<RunResult>) -> Result<LuaValue, Raised> {
     let list = lua.create_table_with_capacity(results.len(), 0)?;
     for result in results {
         let value = result.value.as_ref().map(|value| convert::doubles_to_lua(lua, value)).transpose()?;
@@ -247,29 +260,29 @@ fn results_to_lua(lua: &Lua, results: Vec<RunResult>) -> Result<LuaValue, VerbEr
 pub(crate) fn entries_to_lua(
     lua: &Lua,
     entries: impl IntoIterator<Item = Result<Entry, VerbError>>,
-) -> Result<LuaValue, VerbError> {
+) -> Result<LuaValue, Raised> {
     let entries = entries.into_iter();
     let list = lua.create_table_with_capacity(entries.size_hint().0, 0)?;
-    for entry in entries {
-        list.raw_push(entry_to_lua(lua, &entry?)?)?;
+    // Mostly there is nothing new.
+    let mut maker = None;
+    for (index, entry) in (1_usize..).zip(entries) {
+        let entry = entry?;
+        let (put, encoder) = match &mut maker {
+            Some(maker) => maker,
+            none => none.insert((
+                lua.named_registry_value::<Function>(PUT_ENTRY)?,
+                convert::Encoder::new(lua, convert::Integers::Exact)?,
+            )),
+        };
+        let data = encoder.value(&entry.data)?;
+        let time = (entry.time.ms as f64, entry.time.seq as f64);
+        put.call::<()>((&list, index, entry.id, encoder.word(&entry.kind)?, time.0, time.1, data))?;
     }
     convert::mark_array(lua, &list)?;
     Ok(LuaValue::Table(list))
 }
 
-fn entry_to_lua(lua: &Lua, entry: &Entry) -> Result<Table, VerbError> {
-    let time = lua.create_table_with_capacity(0, 2)?;
-    time.raw_set("ms", entry.time.ms as f64)?;
-    time.raw_set("seq", entry.time.seq as f64)?;
-    let table = lua.create_table_with_capacity(0, 4)?;
-    table.raw_set("id", entry.id.as_str())?;
-    table.raw_set("type", entry.kind.as_str())?;
-    table.raw_set("time", time)?;
-    table.raw_set("data", convert::to_lua(lua, &entry.data)?)?;
-    Ok(table)
-}
-
-fn serialised(lua: &Lua, value: &impl Serialize) -> Result<LuaValue, VerbError> {
+fn serialised(lua: &Lua, value: &impl Serialize) -> Result<LuaValue, Raised> {
     let value: Value =
         serde_json::to_value(value).map_err(|error| VerbError::new(code::JSON_INVALID, error.to_string()))?;
     Ok(convert::to_lua(lua, &value)?)
