@@ -84,7 +84,7 @@ fn a_rule_for_a_tool_that_is_not_there_yet_is_told_by_prepare_and_is_no_failure(
         "axon.toml:3:13: policy.tools: \"say.hii\" names no tool yet: tools/say.ts exports no function `hii`; did you mean \"say.hi\"?",
         "axon.toml:5:14: policy.tools: \"github.*\" names no tool yet",
     ] {
-        assert!(ran.stderr.contains(&format!("{says}")), "{says}: {ran:?}");
+        assert!(ran.stderr.contains(says), "{says}: {ran:?}");
     }
     assert_eq!(ran.stderr.matches("warning:").count(), 3, "{ran:?}");
     let ran = agent.run(&["run", "--cognet", "@axon/echo", "x"]);
