@@ -88,6 +88,44 @@ fn a_new_agent_comes_with_types_and_settings_for_editors_and_prepare_writes_the_
 }
 
 #[test]
+fn the_readme_of_a_new_agent_tells_of_the_daily_commands_and_of_files_that_are_there() {
+    let parent = Agent::empty();
+    let folder = parent.path().join("a");
+    let new = finish(
+        axon().arg("new").arg(&folder).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts"),
+    );
+    assert_eq!(new.code, Some(0), "{new:?}");
+    let readme = std::fs::read_to_string(folder.join("README.md")).expect("a file");
+    for told in ["axon run", "axon chat", "axon dev", "axon prepare", "axon log show", "folder.overview()", "luau-lsp"]
+    {
+        assert!(readme.contains(told), "{told}");
+    }
+    let commands: std::collections::BTreeSet<_> =
+        readme.split("axon ").skip(1).filter_map(|rest| rest.split(|c: char| !c.is_ascii_lowercase()).next()).collect();
+    for command in commands.into_iter().filter(|command| !command.is_empty()) {
+        let ran = parent.run(&[command, "--help"]);
+        assert_eq!(ran.code, Some(0), "axon {command}: {ran:?}");
+    }
+    for named in
+        ["cognets/hello.lua", "tools/folder.ts", "boot.md", "axon.toml", ".axon", ".vscode", ".luaurc", ".luarc.json"]
+    {
+        assert!(readme.contains(named) && folder.join(named).exists(), "{named}");
+    }
+    let tried = finish(
+        axon()
+            .arg("-C")
+            .arg(&folder)
+            .args(["exec", "-e", "await folder.overview()"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("axon starts"),
+    );
+    assert!(tried.code == Some(0) && tried.stdout.contains("boot.md"), "{tried:?}");
+}
+
+#[test]
 fn new_touches_nothing_in_a_folder_that_is_not_empty() {
     let agent = Agent::with(&[("kept.txt", "mine")]);
     let ran = finish(
