@@ -18,7 +18,7 @@ use crate::{
     },
     engine::{Engine, EngineConfigError, EngineSpec, NoFacts, SessionFacts, Timeouts},
     files,
-    policy::{self, Approver, Policy, PolicyError, PolicyRules},
+    policy::{self, Approver, Owner, Policy, PolicyError, PolicyRules},
     secrets::Secrets,
     tools::{OwnGrants, OwnSettings, OwnTools, OwnToolsError, ToolObserver, Toolbox, refuse_impossible},
 };
@@ -206,7 +206,12 @@ impl Agent {
             agent_dir: self.dir.clone(),
             launch: launch()?,
             limits: self.block_limits(),
-            grants: self.config.tools.iter().map(|(name, grants)| (name.clone(), self.own_grants(grants))).collect(),
+            grants: self
+                .config
+                .tools
+                .iter()
+                .map(|(name, grants)| (name.clone(), self.own_grants(name, grants)))
+                .collect(),
         };
         let own = OwnTools::load(settings, approver.clone(), observer).await.map_err(|error| match error {
             OwnToolsError::Grants { name, source } => AgentError::Grants(self.told_where(&["tools", &name], &source)),
@@ -218,9 +223,10 @@ impl Agent {
         Ok(Toolbox::with_own(policy, approver, own, secrets))
     }
 
-    fn own_grants(&self, grants: &ToolGrants) -> OwnGrants {
+    fn own_grants(&self, name: &str, grants: &ToolGrants) -> OwnGrants {
         OwnGrants {
             rules: PolicyRules {
+                owner: Owner::Tool(name.to_owned()),
                 fs_read: grants.fs.read.clone(),
                 fs_write: grants.fs.write.clone(),
                 net: grants.net.clone(),
@@ -362,6 +368,7 @@ fn policy_rules(config: &PolicyConfig) -> PolicyRules {
         config::Rule::Deny => policy::Rule::Deny,
     };
     PolicyRules {
+        owner: Owner::Agent,
         fs_read: config.fs.read.clone(),
         fs_write: config.fs.write.clone(),
         net: config.net.clone(),

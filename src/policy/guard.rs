@@ -104,7 +104,7 @@ impl<'p> Guard<'p> {
         if let Some(part) = self.policy.agent.part_by_name(&absolute) {
             self.shield(access, &absolute, part)?;
         }
-        Ok(root.rule())
+        Ok(root.rule(&self.policy.owner))
     }
 
     /// Whether there is any root at all.
@@ -143,7 +143,7 @@ impl<'p> Guard<'p> {
     /// The readable places at a path: the path itself, or the roots below it when it lies outside.
     pub fn starts(&self, path: &str) -> Result<Vec<Place>, Refusal> {
         match self.locate(Access::Read, path) {
-            Err(Refusal::Denied(denied)) if denied.rule == Access::Read.key() => {
+            Err(Refusal::Denied(denied)) if denied.rule == self.policy.key(Access::Read) => {
                 let absolute = self.policy.absolute(Path::new(path));
                 let below = self.policy.read.iter().map(Root::real).filter(|root| root.starts_with(&absolute));
                 let (mut outside, mut places) = (true, Vec::new());
@@ -219,7 +219,7 @@ impl<'p> Guard<'p> {
             "{} of the agent folder {verb}: it {}; only a rule of {} that names that very path allows it",
             part.label,
             part.why,
-            access.key()
+            self.policy.key(access)
         );
         Err(Denied { rule: format!("protected {}", part.label), detail })
     }
@@ -230,13 +230,14 @@ impl<'p> Guard<'p> {
 
     fn outside(&self, access: Access, how: &str) -> Denied {
         let labels: Vec<_> = self.policy.roots(access).iter().map(Root::label).collect();
+        let key = self.policy.key(access);
         let detail = if labels.is_empty() {
-            format!("nothing is {}: {} in axon.toml lists no roots", access.adjective(), access.key())
+            format!("nothing is {}: {key} in axon.toml lists no roots", access.adjective())
         } else {
             let roots = labels.join(", ");
-            format!("{how}not inside the {} roots {roots} ({} in axon.toml)", access.adjective(), access.key())
+            format!("{how}not inside the {} roots {roots} ({key} in axon.toml)", access.adjective())
         };
-        Denied { rule: access.key().into(), detail }
+        Denied { rule: key, detail }
     }
 
     /// One walk from the root that holds `absolute` to its end, or to the first link.

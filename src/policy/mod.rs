@@ -10,6 +10,7 @@ mod denied;
 mod guard;
 mod handle;
 mod net;
+mod owner;
 mod path;
 mod programs;
 mod protected;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 pub use approval::{Approval, ApprovalRequest, Approver, Unattended};
 pub use denied::Denied;
+pub use owner::Owner;
 pub use rules::{PolicyError, PolicyRules, Rule};
 
 pub(crate) use confinement::Confinement;
@@ -42,6 +44,7 @@ pub struct Policy {
     hosts: Hosts,
     programs: Programs,
     tools: ToolRules,
+    owner: Owner,
 }
 
 impl Policy {
@@ -59,10 +62,10 @@ impl Policy {
         let write = open(Access::Write, &rules.fs_write, &[])?;
         let read = open(Access::Read, &rules.fs_read, &write)?;
         roots::refuse_planted_links(&read, &write)?;
-        let hosts = Hosts::new(&rules.net)?;
-        let programs = Programs::resolve(&agent.real, &rules.run, &write)?;
+        let hosts = Hosts::new(&rules.owner, &rules.net)?;
+        let programs = Programs::resolve(&rules.owner, &agent.real, &rules.run, &write)?;
         let tools = ToolRules::new(rules.tools)?;
-        Ok(Self { agent, read, write, hosts, programs, tools })
+        Ok(Self { agent, read, write, hosts, programs, tools, owner: rules.owner })
     }
 
     /// The agent folder, absolute and free of links.
@@ -87,6 +90,11 @@ impl Policy {
 
     pub(crate) fn grants(&self, access: Access) -> bool {
         !self.roots(access).is_empty()
+    }
+
+    /// The key of `axon.toml` that grants an access.
+    fn key(&self, access: Access) -> String {
+        self.owner.key(access.grant())
     }
 
     fn roots(&self, access: Access) -> &[Root] {

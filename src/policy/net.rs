@@ -7,14 +7,17 @@ use std::{
 
 use reqwest::Url;
 
-use super::{Denied, PolicyError};
+use super::{Denied, Owner, PolicyError};
 
-/// The key of `axon.toml` that grants hosts.
-pub(crate) const NET_KEY: &str = "policy.net";
+/// The key that errors of the rules name.
+const NET_KEY: &str = "policy.net";
 
 /// The hosts that the user listed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hosts(Vec<HostRule>);
+pub(crate) struct Hosts {
+    owner: Owner,
+    rules: Vec<HostRule>,
+}
 
 #[derive(Clone, Debug)]
 struct HostRule {
@@ -63,7 +66,7 @@ pub(crate) struct Destination {
 impl Hosts {
     /// # Errors
     /// Names the entry that can be no host, so that a slip of the pen does not become a rule that never matches.
-    pub fn new(rules: &[String]) -> Result<Self, PolicyError> {
+    pub fn new(owner: &Owner, rules: &[String]) -> Result<Self, PolicyError> {
         let parse = |written: &String| {
             HostRule::parse(written).ok_or_else(|| {
                 PolicyError::new(
@@ -75,21 +78,22 @@ impl Hosts {
                 )
             })
         };
-        rules.iter().map(parse).collect::<Result<Vec<_>, _>>().map(Self)
+        Ok(Self { owner: owner.clone(), rules: rules.iter().map(parse).collect::<Result<_, _>>()? })
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.rules.is_empty()
     }
 
     /// The ports that are listed; `None` when a rule leaves them open.
     pub fn ports(&self) -> Option<Vec<u16>> {
-        self.0.iter().map(|rule| rule.port).collect()
+        self.rules.iter().map(|rule| rule.port).collect()
     }
 
     /// Judges a URL by its text: scheme, credentials, host and port. A name's addresses are judged when they are known.
     pub fn admit(&self, url: &Url) -> Result<Destination, Denied> {
-        let denied = |detail: String| Denied { rule: NET_KEY.into(), detail };
+        let key = self.owner.key("net");
+        let denied = |detail: String| Denied { rule: key.clone(), detail };
         if !matches!(url.scheme(), "http" | "https") {
             return Err(denied(format!("the scheme {}: is not allowed; use http: or https:", url.scheme())));
         }
@@ -102,17 +106,17 @@ impl Hosts {
             return Err(denied("the URL names no host".to_owned()));
         };
         if self.is_empty() {
-            return Err(denied(format!("no host is reachable: {NET_KEY} in axon.toml lists none")));
+            return Err(denied(format!("no host is reachable: {key} in axon.toml lists none")));
         }
-        match self.0.iter().find(|rule| rule.covers(&host, port)) {
-            Some(rule) => Ok(Destination { host, port, rule: format!("{NET_KEY} = \"{}\"", rule.written) }),
+        match self.rules.iter().find(|rule| rule.covers(&host, port)) {
+            Some(rule) => Ok(Destination { host, port, rule: format!("{key} = \"{}\"", rule.written) }),
             None => {
                 let detail = match &host {
                     Host::Address(address) if !is_public(*address) => format!(
-                        "{host}:{port} is a private address, which has to be listed itself in {NET_KEY} ({})",
+                        "{host}:{port} is a private address, which has to be listed itself in {key} ({})",
                         self.listed()
                     ),
-                    _ => format!("{host}:{port} is not among the hosts of {NET_KEY} ({})", self.listed()),
+                    _ => format!("{host}:{port} is not among the hosts of {key} ({})", self.listed()),
                 };
                 Err(denied(detail))
             }
@@ -128,14 +132,15 @@ impl Hosts {
         let Destination { host, port, .. } = destination;
         let (admitted, refused): (Vec<_>, Vec<_>) = addresses.partition(|address| {
             let listed = Host::Address(address.to_canonical());
-            is_public(*address) || self.0.iter().any(|rule| rule.names_address(&listed, *port))
+            is_public(*address) || self.rules.iter().any(|rule| rule.names_address(&listed, *port))
         });
         match (admitted.is_empty(), refused.first()) {
             (true, Some(address)) => Err(Denied {
-                rule: NET_KEY.into(),
+                rule: self.owner.key("net"),
                 detail: format!(
-                    "{host} resolves to the private address {address}; if that is meant, list \"{}:{port}\" in {NET_KEY}",
-                    Host::Address(*address)
+                    "{host} resolves to the private address {address}; if that is meant, list \"{}:{port}\" in {}",
+                    Host::Address(*address),
+                    self.owner.key("net")
                 ),
             }),
             _ => Ok(admitted.into_iter().map(|address| SocketAddr::new(address, *port)).collect()),
@@ -143,7 +148,7 @@ impl Hosts {
     }
 
     fn listed(&self) -> String {
-        let written: Vec<_> = self.0.iter().map(|rule| rule.written.as_str()).collect();
+        let written: Vec<_> = self.rules.iter().map(|rule| rule.written.as_str()).collect();
         written.join(", ")
     }
 }
@@ -267,7 +272,7 @@ mod tests {
     use super::*;
 
     fn hosts(rules: &[&str]) -> Hosts {
-        Hosts::new(&rules.iter().map(|rule| rule.to_string()).collect::<Vec<_>>()).unwrap()
+        Hosts::new(&Owner::Agent, &rules.iter().map(|rule| rule.to_string()).collect::<Vec<_>>()).unwrap()
     }
 
     fn admits(rules: &[&str], url: &str) -> bool {
@@ -344,7 +349,7 @@ mod tests {
         for bad in
             ["https://a.example", "", "a b", "user@host", "host:0", "host:port", "*.1.2.3.4", "a.*.b", "h/x", "*."]
         {
-            assert!(Hosts::new(&[bad.to_owned()]).is_err(), "{bad}");
+            assert!(Hosts::new(&Owner::Agent, &[bad.to_owned()]).is_err(), "{bad}");
         }
     }
 }

@@ -7,17 +7,20 @@ use std::{
 };
 
 use super::{
-    Denied, PolicyError,
+    Denied, Owner, PolicyError,
     path::normalise,
     roots::{Root, holder},
 };
 
-/// The key of `axon.toml` that grants programs.
+/// The key that errors of the rules name.
 const RUN_KEY: &str = "policy.run";
 
 /// The programs that the user listed.
 #[derive(Debug, Default)]
-pub(crate) struct Programs(Vec<Program>);
+pub(crate) struct Programs {
+    owner: Owner,
+    programs: Vec<Program>,
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
@@ -33,24 +36,42 @@ impl Programs {
     ///
     /// # Errors
     /// A program that is not there, cannot be executed, or could be replaced by what may write to a root.
-    pub(super) fn resolve(agent: &Path, rules: &[String], writable: &[Root]) -> Result<Self, PolicyError> {
-        rules.iter().map(|written| Program::resolve(agent, written, writable)).collect::<Result<Vec<_>, _>>().map(Self)
+    pub(super) fn resolve(
+        owner: &Owner,
+        agent: &Path,
+        rules: &[String],
+        writable: &[Root],
+    ) -> Result<Self, PolicyError> {
+        let programs =
+            rules.iter().map(|written| Program::resolve(agent, written, writable)).collect::<Result<_, _>>()?;
+        Ok(Self { owner: owner.clone(), programs })
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.programs.is_empty()
+    }
+
+    /// The key that grants them.
+    pub fn key(&self) -> String {
+        self.owner.key("run")
+    }
+
+    /// The rule that a program is, as the log names it.
+    pub fn rule(&self, program: &Program) -> String {
+        format!("{} = \"{}\"", self.key(), program.written)
     }
 
     /// The program of a call: named as the rule names it, or by the absolute path that the rule was resolved to.
     pub fn find(&self, name: &str) -> Result<&Program, Denied> {
-        let found = self.0.iter().find(|program| program.written == name || program.called == Path::new(name));
+        let found = self.programs.iter().find(|program| program.written == name || program.called == Path::new(name));
         found.ok_or_else(|| {
-            let written: Vec<_> = self.0.iter().map(|program| program.written.as_str()).collect();
+            let written: Vec<_> = self.programs.iter().map(|program| program.written.as_str()).collect();
+            let key = self.key();
             let detail = match written.as_slice() {
-                [] => format!("no program can be run: {RUN_KEY} in axon.toml lists none"),
-                _ => format!("not among the programs of {RUN_KEY} ({})", written.join(", ")),
+                [] => format!("no program can be run: {key} in axon.toml lists none"),
+                _ => format!("not among the programs of {key} ({})", written.join(", ")),
             };
-            Denied { rule: RUN_KEY.into(), detail }
+            Denied { rule: key, detail }
         })
     }
 }
@@ -78,11 +99,6 @@ impl Program {
             ));
         }
         Ok(Self { written: written.into(), called, file })
-    }
-
-    /// The rule that this program is, as the log names it.
-    pub fn rule(&self) -> String {
-        format!("{RUN_KEY} = \"{}\"", self.written)
     }
 }
 

@@ -12,7 +12,7 @@ use cap_std::{
 };
 
 use super::{
-    PolicyError,
+    Owner, PolicyError,
     handle::open_folder,
     path::{self, normalise, split_existing},
     protected::{Agent, Part},
@@ -31,6 +31,14 @@ impl Access {
         match self {
             Self::Read => "policy.fs.read",
             Self::Write => "policy.fs.write",
+        }
+    }
+
+    /// The same, below the table that holds it.
+    pub fn grant(self) -> &'static str {
+        match self {
+            Self::Read => "fs.read",
+            Self::Write => "fs.write",
         }
     }
 
@@ -106,8 +114,8 @@ impl Root {
     }
 
     /// The rule that this root is, as the log names it.
-    pub fn rule(&self) -> String {
-        format!("{} = \"{}\"", self.access.key(), self.written)
+    pub fn rule(&self, owner: &Owner) -> String {
+        format!("{} = \"{}\"", owner.key(self.access.grant()), self.written)
     }
 
     /// The rest of an absolute path below this root, and how deep the root lies.

@@ -2,9 +2,13 @@
 
 use std::fmt;
 
+use super::Owner;
+
 /// `[policy]` of `axon.toml`. Nothing is allowed that is not listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyRules {
+    /// Whose rules they are: denials name them by their keys.
+    pub owner: Owner,
     /// `[policy.fs] read`: files and folders, relative to the agent folder or absolute.
     pub fs_read: Vec<String>,
     /// `[policy.fs] write`.

@@ -408,7 +408,7 @@ fn admit(policy: &Policy, needs: &[Need], call: &ToolCall) -> Result<Vec<String>
             }
             Need::Program => {
                 if let Some(program) = subject(call) {
-                    admitted.push(policy.programs().find(program)?.rule());
+                    admitted.push(policy.programs().rule(policy.programs().find(program)?));
                 }
                 continue;
             }

@@ -47,8 +47,9 @@ pub unsafe extern "C" fn on_out_of_memory(_location: *const c_char, _details: &v
 fn park(reason: StopReason, why: &str) {
     let Some(control) = CURRENT.try_with(RefCell::take).ok().flatten() else { return };
     control.abandon(reason);
-    control.report(Settled::Value(None), Vec::new());
+    // First, so that no other block comes here once this one is known to have ended.
     control.host().retire(why);
+    control.report(Settled::Value(None), Vec::new());
     loop {
         thread::sleep(Duration::from_secs(3600));
     }

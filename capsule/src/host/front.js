@@ -539,7 +539,17 @@
   // Names that nobody means when they write another one.
   const NEVER_MEANT = ["undefined", "NaN", "Infinity", "eval", "escape", "unescape"];
 
+  // Where axon.toml grants what is not there without a grant. A tool of the user's own has its grants in a table of its own.
+  const GRANTS = {
+    __proto__: null,
+    fs: "[policy.fs] read and write (for a tool of your own: fs in [tools.NAME])",
+    fetch: "[policy] net (for a tool of your own: net in [tools.NAME])",
+    http: "[policy] net (for a tool of your own: net in [tools.NAME])",
+    process: "[policy] run (for a tool of your own: run in [tools.NAME])",
+  };
+
   function hint(name) {
+    if (GRANTS[name] !== undefined) return `\n${name} is there where axon.toml grants it: ${GRANTS[name]}. ${scopeHint}`;
     if (name === "require") return `\nModules cannot be loaded here. ${scopeHint}`;
     const candidates = ArrayPrototypeFilter(
       ObjectGetOwnPropertyNames(globalThis),

@@ -55,8 +55,9 @@ impl Watchdog {
                     Verdict::LookAgain(at) => again = again.min(at),
                     Verdict::Over => self.forget(&run),
                     Verdict::GiveUp => {
-                        run.report(Settled::Value(None), Vec::new());
+                        // First, so that no other block comes here once this one is known to have ended.
                         host.retire("an isolate does not stop");
+                        run.report(Settled::Value(None), Vec::new());
                         self.forget(&run);
                     }
                 }

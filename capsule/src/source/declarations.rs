@@ -9,7 +9,7 @@ use oxc::{
     diagnostics::Diagnostics,
     isolated_declarations::{IsolatedDeclarations, IsolatedDeclarationsOptions},
     parser::Parser,
-    semantic::SemanticBuilder,
+    semantic::{Semantic, SemanticBuilder},
     span::{GetSpan, SourceType, Span},
     transformer::{TransformOptions, Transformer},
 };
@@ -17,7 +17,7 @@ use oxc::{
 use super::{
     MAX_NESTING,
     nesting::{nesting, stack_bytes},
-    position,
+    position, signatures,
 };
 use crate::tool_source::{ToolFile, ToolMember, ToolModule, ToolProblem, ToolReport, resolve_import};
 
@@ -92,7 +92,7 @@ fn describe_file(file: &ToolFile, files: &[ToolFile]) -> Result<Option<ToolModul
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, &file.source, SourceType::ts().with_module(true)).parse();
     no_errors(file, &parsed.diagnostics)?;
-    let checked = SemanticBuilder::new().with_check_syntax_error(true).build(&parsed.program);
+    let checked = SemanticBuilder::new().with_build_nodes(true).with_check_syntax_error(true).build(&parsed.program);
     no_errors(file, &checked.diagnostics)?;
     let mut problems = unresolved_imports(file, files, &parsed.program);
     let Some(name) = &file.namespace else {
@@ -114,7 +114,7 @@ fn describe_file(file: &ToolFile, files: &[ToolFile]) -> Result<Option<ToolModul
         ..CodegenOptions::default()
     };
     let text = Codegen::new().with_options(options).build(&declared.program).code;
-    let module = Reader { file, original: &parsed.program, text: &text }.read(name)?;
+    let module = Reader { file, original: &parsed.program, text: &text, checked: &checked.semantic }.read(name)?;
     Ok(Some(module))
 }
 
@@ -124,10 +124,20 @@ fn no_errors(file: &ToolFile, diagnostics: &Diagnostics) -> Result<(), Vec<ToolP
         .map(|error| {
             let offset = error.labels.first().map_or(0, |label| label.offset() as usize);
             let help = error.help.as_deref().map(|help| format!(" ({help})")).unwrap_or_default();
-            problem(file, offset, format!("{}{help}", error.message))
+            problem(file, offset, format!("{}{help}", plain(&error.message)))
         })
         .collect();
     if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// A message without what only the author of a compiler knows: its number and the option that it belongs to.
+fn plain(message: &str) -> String {
+    let numbered = message.strip_prefix("TS").and_then(|rest| rest.split_once(": "));
+    let words = match numbered {
+        Some((number, words)) if number.chars().all(|c| c.is_ascii_digit()) => words,
+        _ => message,
+    };
+    words.replace(" with --isolatedDeclarations", "")
 }
 
 /// Imports of what is no file of `tools/`.
@@ -189,6 +199,7 @@ struct Reader<'a> {
     file: &'a ToolFile,
     original: &'a Program<'a>,
     text: &'a str,
+    checked: &'a Semantic<'a>,
 }
 
 impl Reader<'_> {
@@ -219,6 +230,10 @@ impl Reader<'_> {
         if module.members.is_empty() && problems.is_empty() {
             let what = "the file exports no function; a file that others import belongs into a folder below tools/";
             problems.push(problem(self.file, 0, what));
+        }
+        if problems.is_empty() {
+            let faults = signatures::faults(&printed.program, self.text, self.checked);
+            problems.extend(faults.into_iter().map(|(at, what)| problem(self.file, at as usize, what)));
         }
         if problems.is_empty() { Ok(module) } else { Err(problems) }
     }

@@ -10,6 +10,7 @@ mod declarations;
 mod fence;
 mod names;
 mod nesting;
+mod signatures;
 mod typescript;
 
 pub use declarations::{describe, module_code};

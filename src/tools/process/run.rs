@@ -66,7 +66,7 @@ fn read(policy: &Policy, mut args: Args, default_time: Duration) -> Result<Call,
         other => return Err(expected("args", "an array of strings", &other, " (there is no shell to split it)")),
     };
     let mut options = args.options(2, OPTIONS)?;
-    let env = environment(&mut options)?;
+    let env = environment(&mut options, policy)?;
     let stdin = match options.take("stdin") {
         Datum::Undefined => Vec::new(),
         value => Args::new(vec![value], 1)?.content(0, "stdin")?,
@@ -98,7 +98,7 @@ fn argument(value: Datum) -> Result<String, Failure> {
 }
 
 /// The variables of a call. What would change which code the program runs is not among them.
-fn environment(options: &mut Options) -> Result<BTreeMap<String, String>, Failure> {
+fn environment(options: &mut Options, policy: &Policy) -> Result<BTreeMap<String, String>, Failure> {
     let fields = match options.take("env") {
         Datum::Undefined => Vec::new(),
         Datum::Object(fields) => fields,
@@ -114,7 +114,7 @@ fn environment(options: &mut Options) -> Result<BTreeMap<String, String>, Failur
         }
         if name == "PATH" || name.starts_with("LD_") || name.starts_with("DYLD_") {
             let detail = format!("the variable {name} decides which code a program runs, and cannot be set");
-            return Err(Denied { rule: "policy.run".into(), detail }.into());
+            return Err(Denied { rule: policy.programs().key(), detail }.into());
         }
         env.insert(name, value);
     }
