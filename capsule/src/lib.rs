@@ -5,6 +5,7 @@
 mod api;
 mod bindings;
 mod datum;
+mod engine;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handle;
@@ -19,14 +20,12 @@ pub use api::{
 };
 pub use bindings::{Bindings, MAX_BINDINGS_BYTES, Rebinding};
 pub use datum::Datum;
+pub use engine::{ENGINE, Engine};
 pub use handle::Capsule;
 pub use host::serve;
 pub use source::{SourceError, erase_types};
 pub use tool_source::{ToolFile, ToolMember, ToolModule, ToolProblem, ToolReport};
 pub use wire::DecodeError;
-
-/// The name of the engine that this build has.
-pub const ENGINE: &str = if cfg!(feature = "v8") { "v8" } else { "quickjs" };
 
 /// The hidden command that makes the program serve blocks instead: `capsule-host`.
 pub const HOST_COMMAND: &str = "capsule-host";

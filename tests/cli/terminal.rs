@@ -20,6 +20,8 @@ pub struct Terminal {
     child: Child,
     keys: File,
     screen: Arc<Mutex<String>>,
+    /// Ends with the last of what the program shows.
+    reader: Option<thread::JoinHandle<()>>,
     /// What was looked at before.
     seen: usize,
 }
@@ -48,14 +50,14 @@ impl Terminal {
         let mut output = File::from(master);
         let keys = output.try_clone().expect("a copy");
         let shown = screen.clone();
-        thread::spawn(move || {
+        let reader = thread::spawn(move || {
             let mut buffer = [0; 4096];
             // Ends with an error when nobody has the other end open.
             while let Ok(count @ 1..) = output.read(&mut buffer) {
                 shown.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..count]));
             }
         });
-        Self { child, keys, screen, seen: 0 }
+        Self { child, keys, screen, reader: Some(reader), seen: 0 }
     }
 
     /// Waits until the screen shows a text after what was seen before, and gives what came until then.
@@ -76,6 +78,9 @@ impl Terminal {
     /// Waits for the end and gives everything that was shown.
     pub fn ends(mut self) -> (ExitStatus, String) {
         let status = until("the end", || self.child.try_wait().expect("it is our child"));
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("it only reads");
+        }
         (status, self.screen.lock().unwrap().replace('\r', ""))
     }
 }

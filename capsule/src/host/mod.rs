@@ -34,7 +34,7 @@ use deno_core::{JsRuntime, v8};
 use tokio::sync::mpsc;
 
 use crate::{
-    ENGINE, Limits, source,
+    ENGINE, Engine, Limits, source,
     wire::{RunId, RunRequest, ToHost, ToKernel, frame},
 };
 
@@ -120,7 +120,7 @@ fn serve_channel() -> io::Result<()> {
     });
     let watched = Arc::clone(&host);
     thread::Builder::new().name("watchdog".into()).spawn(move || watched.watchdog.run(&watched))?;
-    host.send(&ToKernel::Ready { backend: ENGINE.to_owned(), sandbox });
+    host.send(&ToKernel::Ready { backend: ENGINE.to_string(), sandbox });
     host.pool.refill(&host);
     loop {
         match next_message(&mut channel)? {
@@ -136,7 +136,7 @@ fn set_engine_flags() {
     const NO_UNROLLING: &str = "--no-turboshaft-loop-unrolling";
     /// It aborts by a call that can be seen coming, not by an illegal instruction.
     const NO_HARD_ABORT: &str = "--no-hard-abort";
-    if cfg!(feature = "v8") {
+    if ENGINE == Engine::V8 {
         // The first is taken for the program's name.
         let unknown = deno_core::v8_set_flags(vec![String::new(), NO_UNROLLING.to_owned(), NO_HARD_ABORT.to_owned()]);
         for flag in unknown.iter().filter(|flag| !flag.is_empty()) {

@@ -8,7 +8,10 @@ use std::{
 };
 
 use super::{Host, block, control::RunControl, isolate::Isolate};
-use crate::wire::{RunRequest, ToKernel};
+use crate::{
+    ENGINE, Engine,
+    wire::{RunRequest, ToKernel},
+};
 
 use super::Job;
 
@@ -17,7 +20,7 @@ use super::Job;
 pub const ISOLATE_STACK_BYTES: usize = 32 << 20;
 
 /// Whether the engine can start isolates from a snapshot.
-pub const SNAPSHOTS: bool = cfg!(feature = "v8");
+pub const SNAPSHOTS: bool = matches!(ENGINE, Engine::V8);
 
 /// Isolates made at the same time at most, however many blocks wait.
 const MAX_STARTING: usize = 2;

@@ -134,7 +134,7 @@ async fn events_tell_the_life_of_process_and_blocks() {
     );
     let boot = bench.host.event_data("capsule:boot").unwrap();
     assert_eq!(boot["pid"], bench.capsule.pid().unwrap());
-    assert_eq!(boot["backend"], if cfg!(feature = "quickjs") { "quickjs" } else { "v8" });
+    assert_eq!(boot["backend"], axon_capsule::ENGINE.to_string());
     let complete = bench.host.event_data("capsule:block:complete").unwrap();
     assert_eq!(complete["id"], "block-1");
     assert!(complete["durationMs"].is_number() && complete["cpuMs"].is_number(), "{complete:?}");
