@@ -8,6 +8,8 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -16,6 +18,11 @@ use super::{
     file::{beside, sync_dir},
 };
 use crate::files;
+
+/// A process that was killed may have been forking: for the moment until its child executes another program, the lock lives
+/// on in the copy of a descriptor.
+const ORPHANED_LOCK: Duration = Duration::from_secs(1);
+const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
 /// A session's file, held for writing until it is released or dropped.
 pub(super) struct LockedFile {
@@ -27,12 +34,18 @@ pub(super) struct LockedFile {
 impl LockedFile {
     /// Opens or creates the file and takes the lock.
     pub fn open(path: &Path, session: &SessionId, create: bool) -> Result<Self, LogError> {
+        let began = Instant::now();
         loop {
             let file = open(path, create)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    return Err(LogError::Held { session: session.clone(), holder: holder(&beside(path, "pid")) });
+                    let holder = holder(&beside(path, "pid"));
+                    if is_gone(holder) && began.elapsed() < ORPHANED_LOCK {
+                        thread::sleep(BETWEEN_TRIES);
+                        continue;
+                    }
+                    return Err(LogError::Held { session: session.clone(), holder });
                 }
                 Err(TryLockError::Error(cause)) => return Err(LogError::io("lock", path, cause)),
             }
@@ -92,6 +105,18 @@ fn holder(pid_path: &Path) -> Holder {
 }
 
 #[cfg(unix)]
+fn is_gone(holder: Holder) -> bool {
+    let Holder::Process(pid) = holder else { return false };
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
+}
+
+#[cfg(not(unix))]
+fn is_gone(_holder: Holder) -> bool {
+    false
+}
+
+#[cfg(unix)]
 fn still_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     match (file.metadata(), fs::metadata(path)) {
@@ -104,4 +129,43 @@ fn still_at(file: &File, path: &Path) -> bool {
 #[cfg(not(unix))]
 fn still_at(_file: &File, path: &Path) -> bool {
     path.exists()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_outlives_its_dead_holder_for_a_moment_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s.jsonl");
+        let session = SessionId::parse("s").expect("a name");
+        let copy = open(&path, true).expect("a file");
+        copy.try_lock().expect("nobody holds it");
+        let mut dead = std::process::Command::new("true").spawn().expect("it starts");
+        dead.wait().expect("it ends");
+        fs::write(beside(&path, "pid"), dead.id().to_string()).expect("it can be written");
+        let letting_go = thread::spawn(move || {
+            thread::sleep(20 * BETWEEN_TRIES);
+            drop(copy);
+        });
+        let opened = LockedFile::open(&path, &session, false);
+        letting_go.join().expect("it ends");
+        assert!(opened.is_ok(), "{:?}", opened.err());
+    }
+
+    #[test]
+    fn a_lock_of_a_process_that_lives_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s.jsonl");
+        let session = SessionId::parse("s").expect("a name");
+        let held = LockedFile::open(&path, &session, true).expect("nobody holds it");
+        // The process with the number 1 always lives, and may belong to somebody else.
+        fs::write(beside(&path, "pid"), "1").expect("it can be written");
+        let began = Instant::now();
+        let refused = LockedFile::open(&path, &session, false).err().expect("it is held");
+        assert!(began.elapsed() < ORPHANED_LOCK, "{:?}", began.elapsed());
+        assert!(refused.to_string().contains("held by process 1"), "{refused}");
+        drop(held);
+    }
 }

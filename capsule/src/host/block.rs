@@ -43,7 +43,7 @@ pub fn run(
     let settled =
         start(executor, isolate, control, request, events).and_then(|()| drive(executor, isolate, control, events));
     control.set_cpu(thread_cpu().saturating_sub(cpu_before));
-    if !control.terminated() {
+    if !is_stopped(isolate, control) {
         isolate.sample_heap();
     }
     let carried = isolate.op_state().borrow_mut().try_take::<RunState>().map(|run| run.carried).unwrap_or_default();
@@ -155,7 +155,7 @@ fn poll(
     cx: &mut Context<'_>,
 ) -> Poll<Result<Settled, Settled>> {
     loop {
-        if control.terminated() {
+        if is_stopped(isolate, control) {
             return Poll::Ready(Err(Settled::Value(None)));
         }
         let mut delivered = false;
@@ -164,7 +164,7 @@ fn poll(
             delivered = true;
         }
         let polled = isolate.runtime.poll_event_loop(cx, PollEventLoopOptions::default());
-        if control.terminated() {
+        if is_stopped(isolate, control) {
             return Poll::Ready(Err(Settled::Value(None)));
         }
         if let Some(settled) = isolate.settled() {
@@ -186,6 +186,14 @@ fn poll(
     }
 }
 
+/// Whether the block's code must not run any further.
+fn is_stopped(isolate: &Isolate, control: &RunControl) -> bool {
+    if !control.terminated() && isolate.stopped_itself() {
+        control.stop(StopReason::OutOfMemory);
+    }
+    control.terminated()
+}
+
 fn take_event(isolate: &mut Isolate, event: Event) {
     match event {
         Event::Abort => {
@@ -205,11 +213,11 @@ fn take_event(isolate: &mut Isolate, event: Event) {
 }
 
 fn deliver(isolate: &mut Isolate, id: CallId, result: &Result<Datum, ToolError>) {
-    let deliver = isolate.front.deliver.clone();
+    let (deliver, bytes) = (isolate.front.deliver.clone(), isolate.front.bytes.clone());
     deno_core::scope!(scope, &mut isolate.runtime);
     let answer = match result {
-        Ok(datum) => values::write(scope, datum),
-        Err(error) => values::write(scope, &error_datum(error)),
+        Ok(datum) => values::write(scope, &bytes, datum),
+        Err(error) => values::write(scope, &bytes, &error_datum(error)),
     };
     // Without an answer the engine has no memory left, and the block is being stopped for it.
     if let Some(answer) = answer {

@@ -3,14 +3,7 @@
 //! Its thread is parked instead, for good; its block is reported, and the process is replaced once its other blocks have
 //! ended.
 
-use std::{
-    cell::RefCell,
-    ffi::{c_char, c_int},
-    panic,
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::{cell::RefCell, ffi::c_char, panic, sync::Arc, thread, time::Duration};
 
 use deno_core::v8;
 
@@ -58,9 +51,13 @@ fn park(reason: StopReason, why: &str) {
 /// An object larger than the engine can describe: it has no callback for that, says so on standard error, and aborts.
 #[cfg(all(feature = "v8", target_os = "linux"))]
 mod abort {
-    use std::{cell::Cell, ffi::c_void, ptr, slice};
+    use std::{
+        cell::Cell,
+        ffi::{c_int, c_void},
+        ptr, slice,
+    };
 
-    use super::{StopReason, c_char, c_int, park};
+    use super::{StopReason, c_char, park};
 
     /// How the engine begins what it says before it aborts for a reason that leaves its memory as it was. Whatever else aborts
     /// (a failed check, an allocator that finds its heap broken) ends the process.

@@ -487,6 +487,8 @@
   // Positions there are not the model's.
   const EARLIER = new SafeRegExp("earlier-block:\\d+:\\d+");
   const UNKNOWN_NAME = new SafeRegExp("^(\\S+) is not defined$");
+  // Longer texts are not looked through for a name: that takes memory with their length.
+  const MAX_UNKNOWN_LENGTH = 1_000;
 
   function frames(error) {
     const stack = error.stack;
@@ -530,7 +532,7 @@
 
   // The name that an error says is not defined, or null.
   function unknownName(error, message) {
-    const match = core.isNativeError(error) && error.name === "ReferenceError"
+    const match = core.isNativeError(error) && error.name === "ReferenceError" && message.length <= MAX_UNKNOWN_LENGTH
       ? RegExpPrototypeExec(UNKNOWN_NAME, message)
       : null;
     return match === null ? null : match[1];
@@ -612,7 +614,25 @@
 
   // ---------------------------------------------------------------- what must not be there
 
-  const REMOVED = ["Deno", "__bootstrap", "WebAssembly", "SharedArrayBuffer"];
+  const REMOVED = ["Deno", "__bootstrap", "WebAssembly", "SharedArrayBuffer", "ShadowRealm", "gc"];
+
+  // QuickJS has no Intl. What stands in for it formats alike for every language, and wrongly for most; only this much holds.
+  const INTL_OF_QUICKJS = ["Collator", "DateTimeFormat", "ListFormat", "Locale"];
+  // Its Temporal calls this one by its name; the other names of its host are of no use here.
+  const TIME_ZONES_OF_QUICKJS = "__v8xTemporalTimeZone";
+
+  function sealQuickJs() {
+    const names = ObjectGetOwnPropertyNames(globalThis);
+    for (let i = 0; i < names.length; i++) {
+      if (StringPrototypeStartsWith(names[i], "__") && names[i] !== TIME_ZONES_OF_QUICKJS) delete globalThis[names[i]];
+    }
+    const { Intl } = globalThis;
+    const parts = ReflectOwnKeys(Intl);
+    for (let i = 0; i < parts.length; i++) {
+      if (!ArrayPrototypeIncludes(INTL_OF_QUICKJS, parts[i])) delete Intl[parts[i]];
+    }
+    define("Intl", Intl);
+  }
 
   // The engine takes memory for resizable buffers past the allocator that counts.
   function withoutResizing(Original) {
@@ -643,6 +663,7 @@
     delete globalThis.Atomics.wait;
     delete globalThis.Atomics.waitAsync;
     for (let i = 0; i < REMOVED.length; i++) delete globalThis[REMOVED[i]];
+    if (TIME_ZONES_OF_QUICKJS in globalThis) sealQuickJs();
     define("ArrayBuffer", withoutResizing(globalThis.ArrayBuffer));
   }
 
@@ -654,6 +675,9 @@
     for (let i = 0; i < specifiers.length; i++) core.loadExtScript(specifiers[i]);
   }
 
+  // Called by the host for what it hands to the block.
+  const bytes = (length) => new Uint8Array(length);
+
   const { carry, carried } = carriage;
-  return { __proto__: null, prepare, carry, carried, run, deliver, abort, seal, preload };
+  return { __proto__: null, prepare, carry, carried, run, deliver, abort, bytes, seal, preload };
 })();

@@ -22,7 +22,7 @@ use super::{
     memory::{self, Budget},
     ops, sources,
 };
-use crate::{ToolFile, source::SOURCE_NAME, stop::StopReason};
+use crate::{ENGINE, Engine, ToolFile, source::SOURCE_NAME, stop::StopReason};
 
 /// What the heap may grow beyond its limit while a block that is out of memory is being stopped.
 const UNWIND_HEADROOM_BYTES: usize = 16 << 20;
@@ -56,6 +56,14 @@ pub struct Front {
     pub carried: v8::Global<v8::Function>,
     pub deliver: v8::Global<v8::Function>,
     pub abort: v8::Global<v8::Function>,
+    pub bytes: v8::Global<v8::Function>,
+}
+
+/// How the last code that an isolate ran has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Last {
+    Ended,
+    Terminated,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -80,9 +88,12 @@ impl Isolate {
         let tenant = Tenant::default();
         let budget = Budget::new(memory_bytes, out_of_memory(&tenant));
         let loader = Rc::new(Loader::default());
-        let params = v8::CreateParams::default()
-            .heap_limits(0, memory::engine_heap_limit(memory_bytes))
-            .array_buffer_allocator(memory::allocator(&budget).make_shared());
+        let params = v8::CreateParams::default().heap_limits(0, memory::engine_heap_limit(memory_bytes));
+        let params = match ENGINE {
+            Engine::V8 => params.array_buffer_allocator(memory::allocator(&budget).make_shared()),
+            // Counts array buffers with its heap, if it allocates them itself.
+            Engine::QuickJs => params,
+        };
         let mut runtime = JsRuntime::try_new(RuntimeOptions {
             module_loader: Some(loader.clone()),
             extensions: if snapshot.is_some() { extensions() } else { embedded_extensions() },
@@ -91,13 +102,15 @@ impl Isolate {
             ..RuntimeOptions::default()
         })?;
         let front = Front::install(&mut runtime, snapshot.is_some())?;
-        let on_limit = out_of_memory(&tenant);
-        runtime.add_near_heap_limit_callback(move |current, _initial| {
-            on_limit();
-            current + UNWIND_HEADROOM_BYTES
-        });
-        memory::watch_heap(runtime.v8_isolate(), &budget);
-        runtime.v8_isolate().set_oom_error_handler(fatal::on_out_of_memory);
+        if ENGINE == Engine::V8 {
+            let on_limit = out_of_memory(&tenant);
+            runtime.add_near_heap_limit_callback(move |current, _initial| {
+                on_limit();
+                current + UNWIND_HEADROOM_BYTES
+            });
+            memory::watch_heap(runtime.v8_isolate(), &budget);
+            runtime.v8_isolate().set_oom_error_handler(fatal::on_out_of_memory);
+        }
         let handle = runtime.v8_isolate().thread_safe_handle();
         Ok(Self { runtime, handle, budget, front, loader, tenant })
     }
@@ -112,6 +125,7 @@ impl Isolate {
             calls: 0,
             in_flight: 0,
             carried: Carried::default(),
+            make_bytes: self.front.bytes.clone(),
         };
         self.op_state().borrow_mut().put(state);
     }
@@ -142,6 +156,27 @@ impl Isolate {
         let isolate = self.runtime.v8_isolate();
         if !self.budget.heap_is(isolate.get_heap_statistics().used_heap_size()) {
             isolate.low_memory_notification();
+        }
+    }
+
+    /// Whether the engine has stopped the block of its own accord: QuickJS does when the block is over its limit.
+    pub fn stopped_itself(&self) -> bool {
+        ENGINE == Engine::QuickJs && self.handle.is_execution_terminating()
+    }
+
+    /// Gives the isolate back to the engine. How much of it stays in the process all the same, in bytes.
+    pub fn dispose(mut self, last: Last) -> usize {
+        match ENGINE {
+            Engine::V8 => 0,
+            // Frees little of a heap, and may never come back from freeing one whose code was terminated, with a lock held
+            // that new isolates need.
+            Engine::QuickJs => {
+                let held = self.runtime.v8_isolate().get_heap_statistics().total_heap_size();
+                if last == Last::Terminated {
+                    std::mem::forget(self);
+                }
+                held
+            }
         }
     }
 }
@@ -206,6 +241,7 @@ impl Front {
             carried: global("carried")?,
             deliver: global("deliver")?,
             abort: global("abort")?,
+            bytes: global("bytes")?,
         })
     }
 }

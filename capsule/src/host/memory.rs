@@ -12,13 +12,18 @@ use std::{
 
 use deno_core::v8;
 
+use crate::{ENGINE, Engine};
+
 /// What the engine's own limit is above a block's, as a fraction of it. Near its own limit the engine does nothing but
 /// collect, and then gives up: a block over its limit is to be found before that.
 const ENGINE_MARGIN: usize = 4;
 
 /// The limit that the engine is to know of for blocks with this one.
 pub fn engine_heap_limit(limit: usize) -> usize {
-    limit + limit / ENGINE_MARGIN
+    match ENGINE {
+        Engine::V8 => limit + limit / ENGINE_MARGIN,
+        Engine::QuickJs => limit,
+    }
 }
 
 /// The engine collects garbage and tries again up to three times before it throws: only then is memory out.

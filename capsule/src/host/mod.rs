@@ -24,7 +24,7 @@ use std::{
     os::{fd::AsRawFd, unix::net::UnixStream},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     thread,
 };
@@ -38,6 +38,9 @@ use crate::{
     wire::{RunId, RunRequest, ToHost, ToKernel, frame},
 };
 
+/// What isolates may leave behind in the process before it asks to be replaced.
+const MAX_LEFT_BEHIND_BYTES: usize = 256 << 20;
+
 /// The child's own descriptor of the channel starts here, above the standard ones.
 const FIRST_FREE_FD: i32 = 3;
 
@@ -49,6 +52,7 @@ pub struct Host {
     channel: Mutex<UnixStream>,
     runs: Mutex<HashMap<RunId, Arc<Ticket>>>,
     retiring: AtomicBool,
+    left_behind_bytes: AtomicUsize,
     snapshot: OnceLock<&'static [u8]>,
     snapshot_begun: AtomicBool,
 }
@@ -115,6 +119,7 @@ fn serve_channel() -> io::Result<()> {
         channel: Mutex::new(channel.try_clone()?),
         runs: Mutex::default(),
         retiring: AtomicBool::new(false),
+        left_behind_bytes: AtomicUsize::new(0),
         snapshot: OnceLock::new(),
         snapshot_begun: AtomicBool::new(false),
     });
@@ -199,6 +204,13 @@ impl Host {
         complain(&format!("capsule host: {why}: asking to be replaced"));
         if !self.retiring.swap(true, Relaxed) {
             self.send(&ToKernel::Retire);
+        }
+    }
+
+    /// Notes what an isolate that is gone still holds of the process's memory.
+    fn leave_behind(&self, bytes: usize) {
+        if self.left_behind_bytes.fetch_add(bytes, Relaxed) + bytes > MAX_LEFT_BEHIND_BYTES {
+            self.retire("isolates that are gone hold its memory");
         }
     }
 

@@ -18,7 +18,7 @@ use super::{
     carry::Carried,
     control::{RunControl, Settled},
     output::{Value, Whole},
-    values::{Reader, Unpassable},
+    values::{self, Reader, Unpassable},
 };
 use crate::{
     bindings::Reason,
@@ -34,6 +34,8 @@ pub struct RunState {
     pub calls: CallId,
     pub in_flight: usize,
     pub carried: Carried,
+    /// Gives an array of so many bytes.
+    pub make_bytes: v8::Global<v8::Function>,
 }
 
 deno_core::extension!(
@@ -44,6 +46,7 @@ deno_core::extension!(
         op_axon_call,
         op_axon_cancel,
         op_axon_digest,
+        op_axon_encode,
         op_axon_forget,
         op_axon_given,
         op_axon_keep_source,
@@ -57,6 +60,7 @@ deno_core::extension!(
     lazy_loaded_js = [dir "src/host", "fetch.js"],
     middleware = |op| match op.name {
         "op_base64_btoa" => op.with_implementation_from(&op_axon_btoa()),
+        "op_encode" => op.with_implementation_from(&op_axon_encode()),
         name if UNUSED_OPS.contains(&name) => op.disable(),
         _ => op,
     },
@@ -144,6 +148,22 @@ fn op_axon_btoa<'s>(
     let encoded = deno_web::forgiving_base64_encode(&text);
     v8::String::new_from_one_byte(scope, encoded.as_bytes(), v8::NewStringType::Normal)
         .ok_or_else(|| JsErrorBox::range_error("Invalid string length"))
+}
+
+/// In place of the op of deno_core, for the same reason.
+#[op2(reentrant)]
+fn op_axon_encode<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    state: Rc<RefCell<OpState>>,
+    text: v8::Local<'s, v8::Value>,
+) -> Result<v8::Local<'s, v8::Uint8Array>, JsErrorBox> {
+    let text =
+        v8::Local::<v8::String>::try_from(text).map_err(|_| JsErrorBox::type_error("only a string can be encoded"))?;
+    let text = text.to_rust_string_lossy(scope);
+    let make_bytes = state.borrow().try_borrow::<RunState>().map(|run| run.make_bytes.clone());
+    make_bytes
+        .and_then(|make_bytes| values::bytes(scope, &make_bytes, text.as_bytes()))
+        .ok_or_else(|| JsErrorBox::range_error("Array buffer allocation failed"))
 }
 
 #[op2(fast, reentrant)]

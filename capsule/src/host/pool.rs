@@ -7,7 +7,11 @@ use std::{
     thread,
 };
 
-use super::{Host, block, control::RunControl, isolate::Isolate};
+use super::{
+    Host, block,
+    control::RunControl,
+    isolate::{Isolate, Last},
+};
 use crate::{
     ENGINE, Engine,
     wire::{RunRequest, ToKernel},
@@ -140,4 +144,6 @@ fn serve_one(host: &Arc<Host>) {
     block::run(&executor, &mut isolate, &control, &request, &mut events);
     host.forget(run);
     host.watchdog.forget(&control);
+    let last = if control.terminated() { Last::Terminated } else { Last::Ended };
+    host.leave_behind(isolate.dispose(last));
 }

@@ -1,5 +1,7 @@
 //! Between an isolate's values and what crosses to a tool.
 
+use std::ptr;
+
 use deno_core::v8;
 
 use crate::{Datum, wire::MAX_DATUM_DEPTH};
@@ -162,30 +164,47 @@ fn exotic(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
     }
 }
 
+/// Makes an array of bytes by the engine's own means: what it is handed from outside no limit counts. `None` if the engine
+/// cannot.
+pub fn bytes<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    make_bytes: &v8::Global<v8::Function>,
+    content: &[u8],
+) -> Option<v8::Local<'s, v8::Uint8Array>> {
+    v8::tc_scope!(let scope, scope);
+    let length = v8::Number::new(scope, content.len() as f64).into();
+    let this = v8::undefined(scope).into();
+    let array = v8::Local::new(scope, make_bytes).call(scope, this, &[length])?;
+    let array = v8::Local::<v8::Uint8Array>::try_from(array).ok()?;
+    let store = array.buffer(scope)?.get_backing_store();
+    if store.byte_length() < content.len() {
+        return None;
+    }
+    if let Some(data) = store.data() {
+        // SAFETY: the store has room for the content, and nobody else knows of it yet.
+        unsafe { ptr::copy_nonoverlapping(content.as_ptr(), data.cast::<u8>().as_ptr(), content.len()) };
+    }
+    Some(array)
+}
+
 /// Makes a value of the isolate's; `None` if the engine cannot (it is out of memory or terminated).
-pub fn write<'s>(scope: &mut v8::PinScope<'s, '_>, datum: &Datum) -> Option<v8::Local<'s, v8::Value>> {
+pub fn write<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    make_bytes: &v8::Global<v8::Function>,
+    datum: &Datum,
+) -> Option<v8::Local<'s, v8::Value>> {
     Some(match datum {
         Datum::Undefined => v8::undefined(scope).into(),
         Datum::Null => v8::null(scope).into(),
         Datum::Bool(b) => v8::Boolean::new(scope, *b).into(),
         Datum::Number(n) => v8::Number::new(scope, *n).into(),
         Datum::String(text) => v8::String::new(scope, text)?.into(),
-        Datum::Bytes(bytes) => {
-            let buffer = v8::ArrayBuffer::new(scope, bytes.len());
-            let store = buffer.get_backing_store();
-            if store.byte_length() < bytes.len() {
-                return None;
-            }
-            for (cell, byte) in store.iter().zip(bytes) {
-                cell.set(*byte);
-            }
-            v8::Uint8Array::new(scope, buffer, 0, bytes.len())?.into()
-        }
+        Datum::Bytes(content) => bytes(scope, make_bytes, content)?.into(),
         Datum::Date(ms) => v8::Date::new(scope, *ms)?.into(),
         Datum::Array(items) => {
             let array = v8::Array::new(scope, 0);
             for (index, item) in items.iter().enumerate() {
-                let item = write(scope, item)?;
+                let item = write(scope, make_bytes, item)?;
                 array.set_index(scope, u32::try_from(index).ok()?, item)?;
             }
             array.into()
@@ -194,7 +213,7 @@ pub fn write<'s>(scope: &mut v8::PinScope<'s, '_>, datum: &Datum) -> Option<v8::
             let object = v8::Object::new(scope);
             for (name, value) in fields {
                 let name = v8::String::new(scope, name)?;
-                let value = write(scope, value)?;
+                let value = write(scope, make_bytes, value)?;
                 object.create_data_property(scope, name.into(), value)?;
             }
             object.into()

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axon_capsule::{BlockErrorKind, BlockErrorKind::*, Datum, Limits};
+use axon_capsule::{BlockErrorKind, BlockErrorKind::*, Datum, ENGINE, Engine, Limits};
 use rustix::process::{Signal, kill_process};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +18,7 @@ crate::trials![
     texts_of_hundreds_of_megabytes_end_as_values,
     what_the_engine_gives_up_on_harms_no_block_beside_it,
     a_block_cannot_throw_a_verdict_of_the_capsule,
+    what_tools_give_counts_towards_the_memory_limit,
     a_storm_of_printed_lines_is_cut_and_counted,
     an_abort_ends_a_tight_loop,
     an_abort_ends_a_wait_for_a_tool_and_cancels_the_call_first,
@@ -102,7 +103,7 @@ fn cases() -> Vec<Case> {
         case("sparse sort", "const a = []; a.length = 2 ** 32 - 1; a.sort()", EITHER),
         case(
             "unknown name without end",
-            "throw new ReferenceError('x'.repeat(4_000_000) + ' is not defined')",
+            "throw new ReferenceError('x'.repeat(1_000_000) + ' is not defined')",
             EXCEPTION,
         ),
         case("sparse fill", "Array(2 ** 32 - 2).fill(0)", EITHER),
@@ -156,7 +157,8 @@ fn cases() -> Vec<Case> {
         case("destructuring without end", "const [...all] = (function* () { for (;;) yield 1 })()", EITHER),
         case("toPrimitive loop", "`${{ [Symbol.toPrimitive]() { for (;;) {} } }}`", TIMEOUT),
         case("async iterator", "for await (const x of (async function* () { for (;;) yield 1 })()) {}", TIMEOUT),
-        case("replace callback", "'a'.repeat(1e6).replace(/a/g, () => { for (;;) {} })", TIMEOUT),
+        // QuickJS finds all matches before it calls back.
+        case("replace callback", "'a'.repeat(1e6).replace(/a/g, () => { for (;;) {} })", EITHER),
         case("regex backreference", "/(x+x+)+y/.test('x'.repeat(50))", TIMEOUT),
         case("regex in split", "('a'.repeat(50) + 'b').split(/(a*)*c/)", TIMEOUT),
         case("JSON bomb", "let j = []; for (let i = 0; i < 60; i++) j = [j, j]; JSON.stringify(j)", EITHER),
@@ -189,7 +191,7 @@ fn cases() -> Vec<Case> {
         case("URL for ever", "for (;;) new URL('https://a.b/' + Math.random())", EITHER),
         case("base64 bomb", "const all = []; for (;;) all.push(btoa('x'.repeat(1e6)))", MEMORY),
         case("structured clone bomb", "let all: any = []; for (;;) all = structuredClone([all, all])", EITHER),
-        case("encoder bomb", "const all = []; for (;;) all.push(new TextEncoder().encode('é'.repeat(1e6)))", EITHER),
+        case("encoder bomb", "const all = []; for (;;) all.push(new TextEncoder().encode('é'.repeat(1e6)))", MEMORY),
         case("eval loop", "(0, eval)('for (;;) {}')", TIMEOUT),
         case("constructor escape", "[].constructor.constructor('for (;;) {}')()", TIMEOUT),
         case("Deno by constructor", "[].constructor.constructor('return Deno')()", EXCEPTION),
@@ -297,27 +299,34 @@ async fn what_only_looks_hostile_gives_its_value() {
     assert!(!bench.host.event_kinds().contains(&"capsule:crash"));
 }
 
-/// With the default limit on memory, which a single text can pass.
+/// With the default limit on memory, which a single text can pass: on QuickJS any of these does, since it has no ropes.
 async fn texts_of_hundreds_of_megabytes_end_as_values() {
     const CRASHED: &[(BlockErrorKind, Option<&str>)] = &[(Exception, Some("CAPSULE_CRASHED"))];
     let bench = bench();
+    let printed = match ENGINE {
+        Engine::V8 => CRASHED,
+        Engine::QuickJs => MEMORY,
+    };
     for Case { name, source, expect } in [
         case("a list too long for the engine", "'x'.repeat(2e8).split('').length", MEMORY),
         case("the longest text there is, split", "'x'.repeat(2 ** 29 - 24).split('')", MEMORY),
         case("base64 of a long text", "globalThis.kept = btoa('x'.repeat(3.5e8)); 1", MEMORY),
         case("a long text from base64", "globalThis.kept = atob('QUFB'.repeat(1e8)); 1", MEMORY),
         case("many long texts", "const all = []; for (;;) all.push(btoa('x'.repeat(1e8)))", MEMORY),
-        case("the longest text there is, printed", "console.log('x'.repeat(2 ** 29 - 24))", CRASHED),
+        case("the longest text there is, printed", "console.log('x'.repeat(2 ** 29 - 24))", printed),
     ] {
+        // It takes QuickJS most of a minute to convert so much; the table has the same in small.
+        if ENGINE == Engine::QuickJs && name == "many long texts" {
+            continue;
+        }
         bench.capsule.begin_wake();
         let error = bench.error(&source).await;
         assert!(expect.contains(&kind_and_code(&error)), "{name}: {error:?}");
         bench.assert_works().await;
     }
-    for (source, value) in
-        [("'x'.repeat(2 ** 29 - 24).length", 536_870_888), ("btoa('x'.repeat(3e7)).length", 40_000_000)]
-    {
-        assert_eq!(bench.value(source).await, Some(value.into()), "{source}");
+    assert_eq!(bench.value("btoa('x'.repeat(3e7)).length").await, Some(40_000_000.into()));
+    if ENGINE == Engine::V8 {
+        assert_eq!(bench.value("'x'.repeat(2 ** 29 - 24).length").await, Some(536_870_888.into()));
     }
     assert!(!bench.host.event_kinds().contains(&"capsule:crash"), "{:?}", bench.host.event_data("capsule:crash"));
 }
@@ -345,7 +354,10 @@ async fn what_the_engine_gives_up_on_harms_no_block_beside_it() {
         assert!(fatal.result.is_err(), "{source}");
         assert_eq!(beside.result, Ok(Some("well!".into())), "{source}");
         bench.assert_works().await;
-        assert_ne!(bench.capsule.pid(), first, "a process that has given up is replaced");
+        // QuickJS never gives up: it stops the block.
+        if ENGINE == Engine::V8 {
+            assert_ne!(bench.capsule.pid(), first, "a process that has given up is replaced");
+        }
     }
     assert!(!bench.host.event_kinds().contains(&"capsule:crash"), "{:?}", bench.host.event_data("capsule:crash"));
 }
@@ -358,6 +370,26 @@ async fn a_block_cannot_throw_a_verdict_of_the_capsule() {
     }
     let error = bench.error("throw Object.assign(new Error('mine'), { code: 'MINE' })").await;
     assert_eq!(kind_and_code(&error), (Exception, Some("MINE")), "{error:?}");
+}
+
+async fn what_tools_give_counts_towards_the_memory_limit() {
+    let limits = Limits { timeout: Duration::from_secs(20), ..tight_limits() };
+    let half = limits.memory_bytes / 2;
+    let host = TestHost::default()
+        .answering("fs.read", move |_, _| async move { Ok(Datum::Bytes(vec![1; half])) })
+        .answering("fs.list", move |_, _| async move { Ok(Datum::String("x".repeat(half))) });
+    let bench = Bench::new(host, limits);
+    for source in [
+        "const all = []; for (;;) all.push(await fs.read())",
+        "const all = []; for (;;) try { all.push(await fs.read()) } catch {}",
+        "const all = []; for (;;) all.push(await fs.list())",
+        "await Promise.all([fs.read(), fs.read(), fs.read()])",
+    ] {
+        let error = bench.error(source).await;
+        assert_eq!(kind_and_code(&error), (Exception, Some("OUT_OF_MEMORY")), "{source}: {error:?}");
+        assert_eq!(bench.value("(await fs.read()).at(-1)").await, Some(1.into()), "{source}");
+    }
+    assert!(!bench.host.event_kinds().contains(&"capsule:crash"), "{:?}", bench.host.event_data("capsule:crash"));
 }
 
 async fn a_storm_of_printed_lines_is_cut_and_counted() {
@@ -526,8 +558,9 @@ async fn a_process_with_an_isolate_that_cannot_be_stopped_is_replaced_and_its_ot
     bench.assert_works().await;
     let first = bench.capsule.pid();
     let stuck = async {
-        // Quadratic, and the engine does not look up from it.
-        let outcome = bench.run("'a'.repeat(2 ** 24).indexOf('ab' + 'a'.repeat(2 ** 15))").await;
+        // Quadratic from either end, and the engine does not look up from it.
+        let needle = "'a'.repeat(2 ** 15) + 'b' + 'a'.repeat(2 ** 15)";
+        let outcome = bench.run(&format!("'a'.repeat(2 ** 24).indexOf({needle})")).await;
         stuck_has_ended.notify_one();
         outcome
     };

@@ -77,7 +77,11 @@ async fn errors_name_the_position_in_the_models_own_source() {
     let bench = bench();
     for (source, starts, position) in [
         ("throw new Error('a')", "Error: a", "block:1:7"),
-        ("interface A {\n  x: number\n}\n\n  null.x", "TypeError: Cannot read properties of null", "block:5:8"),
+        (
+            "interface A {\n  x: number\n}\nlet a: A = null\n  a.x",
+            "TypeError: Cannot read properties of null",
+            "block:5:5",
+        ),
         ("```ts\nthrow new RangeError('b')\n```", "RangeError: b", "block:2:7"),
         ("enum E { A }\nfunction f(x: number): never {\n  throw new Error('c')\n}\nf(1)", "Error: c", "block:3:9"),
         ("const a = 1;\nconst b = ;", "SyntaxError:", "block:2:11"),
