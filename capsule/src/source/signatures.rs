@@ -74,7 +74,7 @@ pub fn faults(printed: &Program<'_>, printed_text: &str, original: &Semantic<'_>
     let shown = SemanticBuilder::new().with_build_nodes(true).build(printed).semantic;
     let mut faults = Vec::new();
     for name in shown.scoping().root_unresolved_references().keys() {
-        if let Some(what) = fault_of_name(name.as_str(), &shown) {
+        if let Some(what) = fault_of_name(name.as_str(), original) {
             let references = original.scoping().root_unresolved_references().get(name);
             let first = references.and_then(|ids| ids.iter().next()).map(|id| original.scoping().get_reference(*id));
             faults.push((first.map_or(0, |reference| original.reference_span(reference).start), what));
@@ -100,7 +100,7 @@ pub fn faults(printed: &Program<'_>, printed_text: &str, original: &Semantic<'_>
     faults
 }
 
-fn fault_of_name(name: &str, shown: &Semantic<'_>) -> Option<String> {
+fn fault_of_name(name: &str, original: &Semantic<'_>) -> Option<String> {
     if KNOWN.contains(&name) {
         return None;
     }
@@ -108,7 +108,7 @@ fn fault_of_name(name: &str, shown: &Semantic<'_>) -> Option<String> {
         return Some(format!("a {name} cannot be passed between a block and a tool; use {instead}"));
     }
     let candidates = ["string", "number", "boolean", "unknown", "void"].into_iter();
-    let candidates = candidates.chain(shown.scoping().symbol_names()).chain(KNOWN);
+    let candidates = candidates.chain(original.scoping().symbol_names()).chain(KNOWN);
     let near = candidates
         .map(|candidate| (osa_distance(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
         .filter(|(distance, _)| *distance <= 1 + name.chars().count() / 5)
