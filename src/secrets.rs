@@ -29,10 +29,11 @@ impl Secrets {
     /// Hides these too, from now on.
     pub fn learn(&self, variables: impl IntoIterator<Item = (String, String)>) {
         let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let new = variables
-            .into_iter()
-            .filter(|(_, value)| value.chars().count() >= MIN_CHARS)
-            .map(|(name, value)| (format!("[{name}]"), value));
+        let long_enough = variables.into_iter().filter(|(_, value)| value.chars().count() >= MIN_CHARS);
+        let new = long_enough.flat_map(|(name, value)| {
+            let name = format!("[{name}]");
+            spellings(value).into_iter().map(move |spelling| (name.clone(), spelling))
+        });
         let mut known: Vec<_> = secrets.iter().cloned().chain(new).collect();
         // A value that holds another one goes first.
         known.sort_by(|(name, value), (other, longer)| longer.len().cmp(&value.len()).then(name.cmp(other)));
@@ -61,6 +62,27 @@ impl Secrets {
     fn known(&self) -> Arc<[Secret]> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// A value as it is, as it stands inside a string of JSON, and as it stands in a URL or a form.
+fn spellings(value: String) -> Vec<String> {
+    let quoted = Value::from(value.as_str()).to_string();
+    let in_json = quoted[1..quoted.len() - 1].to_owned();
+    let percent = |space: &str, kept: &str| {
+        let byte = |byte: u8| match byte {
+            b' ' => space.to_owned(),
+            _ if byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        };
+        value.bytes().map(byte).collect::<String>()
+    };
+    // As `encodeURIComponent`, `encodeURI` and `URLSearchParams` write it.
+    let mut all =
+        vec![in_json, percent("%20", "-_.!~*'()"), percent("%20", "-_.!~*'();/?:@&=+$,#"), percent("+", "-_.*")];
+    all.retain(|spelling| *spelling != value);
+    all.push(value);
+    all.dedup();
+    all
 }
 
 fn in_text(known: &[Secret], text: &mut String) {
@@ -149,6 +171,21 @@ mod tests {
         made_before.hide_in_text(&mut text);
         assert_eq!(text, "[KEY], [LONG], [LATER]");
         assert_eq!(format!("{made_before:?}"), r#"["[LATER]", "[LONG]", "[KEY]"]"#);
+    }
+
+    #[test]
+    fn a_value_is_hidden_in_the_spellings_of_json_and_of_urls() {
+        let secrets = Secrets::new([("PEM".to_owned(), "-- \"KEY\" --\nab:c/d+e=é\\".to_owned())]);
+        for spelled in [
+            r#"-- \"KEY\" --\nab:c/d+e=é\\"#,
+            "--%20%22KEY%22%20--%0Aab%3Ac%2Fd%2Be%3D%C3%A9%5C",
+            "--%20%22KEY%22%20--%0Aab:c/d+e=%C3%A9%5C",
+            "--+%22KEY%22+--%0Aab%3Ac%2Fd%2Be%3D%C3%A9%5C",
+        ] {
+            let mut text = format!("x={spelled}&");
+            secrets.hide_in_text(&mut text);
+            assert_eq!(text, "x=[PEM]&", "{spelled}");
+        }
     }
 
     #[test]

@@ -212,7 +212,8 @@ impl Failure {
 
 /// What clap has to say: help and version are answers, the rest is a usage failure.
 pub(super) fn usage(error: &clap::Error) -> ExitCode {
-    let wants_json = std::env::args().any(|arg| arg == "--json" || arg.starts_with("--json="));
+    let wants_json =
+        std::env::args_os().any(|arg| arg.to_str().is_some_and(|arg| arg == "--json" || arg.starts_with("--json=")));
     if !error.use_stderr() || !wants_json {
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { Exit::Usage as u8 } else { 0 });

@@ -12,6 +12,7 @@
     op_axon_call,
     op_axon_cancel,
     op_axon_digest,
+    op_axon_look_at_memory,
     op_axon_nearest,
     op_axon_print,
     op_axon_random,
@@ -41,6 +42,7 @@
     Proxy,
     RangeError,
     ReferenceError,
+    ReflectApply,
     ReflectConstruct,
     ReflectGetOwnPropertyDescriptor,
     ReflectGetPrototypeOf,
@@ -469,6 +471,10 @@
       const beginning = StringPrototypeToWellFormed(StringPrototypeSlice(value, 0, room + 1));
       return op_axon_settle_value(VALUE_BEGINNING, beginning, value.length, true);
     }
+    // Measured as it is, not by its escapes.
+    if (typeof value === "string") {
+      return op_axon_settle_value(VALUE_JSON, JSONStringify(StringPrototypeToWellFormed(value)), 0, true);
+    }
     try {
       const json = new Json();
       toJson(value, new SafeSet(), json);
@@ -657,6 +663,42 @@
     return ArrayBuffer;
   }
 
+  // What objects of Intl hold lies outside the heap: the host looks at it now and then while they are made.
+  const INTL_BETWEEN_LOOKS = 128;
+  let intlMade = 0;
+
+  function lookNowAndThen() {
+    intlMade++;
+    if (intlMade % INTL_BETWEEN_LOOKS === 0) op_axon_look_at_memory();
+  }
+
+  function looking(Original) {
+    const looked = new Proxy(Original, {
+      __proto__: null,
+      apply(target, self, args) {
+        lookNowAndThen();
+        return ReflectApply(target, self, args);
+      },
+      construct(target, args, newTarget) {
+        lookNowAndThen();
+        return ReflectConstruct(target, args, newTarget === looked ? target : newTarget);
+      },
+    });
+    ObjectDefineProperty(Original.prototype, "constructor", { __proto__: null, value: looked });
+    return looked;
+  }
+
+  function watchIntl() {
+    const { Intl } = globalThis;
+    const names = ReflectOwnKeys(Intl);
+    for (let i = 0; i < names.length; i++) {
+      const { value } = ReflectGetOwnPropertyDescriptor(Intl, names[i]);
+      if (typeof value === "function" && value.prototype !== undefined) {
+        ObjectDefineProperty(Intl, names[i], { __proto__: null, value: looking(value) });
+      }
+    }
+  }
+
   // Called by the host before the isolate is given to a block. Not earlier: the engine adds some of these names when it
   // starts from a snapshot.
   function seal() {
@@ -664,6 +706,7 @@
     delete globalThis.Atomics.waitAsync;
     for (let i = 0; i < REMOVED.length; i++) delete globalThis[REMOVED[i]];
     if (TIME_ZONES_OF_QUICKJS in globalThis) sealQuickJs();
+    else watchIntl();
     define("ArrayBuffer", withoutResizing(globalThis.ArrayBuffer));
   }
 

@@ -12,6 +12,7 @@ use std::{
 
 use deno_core::v8;
 
+use super::native;
 use crate::{ENGINE, Engine};
 
 /// What the engine's own limit is above a block's, as a fraction of it. Near its own limit the engine does nothing but
@@ -81,6 +82,7 @@ impl Budget {
         });
         match reserved {
             Ok(held) => {
+                native::buffer_taken(bytes);
                 self.failures.store(0, Relaxed);
                 self.peak.fetch_max(held + bytes + heap, Relaxed);
                 true
@@ -95,6 +97,7 @@ impl Budget {
     }
 
     fn release(&self, bytes: usize) {
+        native::buffer_given_back(bytes);
         self.buffers.fetch_sub(bytes, Relaxed);
     }
 }

@@ -11,6 +11,7 @@ mod fatal;
 mod files;
 mod isolate;
 mod memory;
+mod native;
 mod ops;
 mod output;
 mod pool;

@@ -17,6 +17,7 @@ use sha2::Digest;
 use super::{
     carry::Carried,
     control::{RunControl, Settled},
+    native,
     output::{Value, Whole},
     values::{self, Reader, Unpassable},
 };
@@ -51,6 +52,7 @@ deno_core::extension!(
         op_axon_given,
         op_axon_keep_source,
         op_axon_keep_value,
+        op_axon_look_at_memory,
         op_axon_nearest,
         op_axon_print,
         op_axon_random,
@@ -131,6 +133,9 @@ fn op_axon_settle_value(
 
 #[op2]
 fn op_axon_settle_error(state: &mut OpState, #[string] message: String, #[string] code: Option<String>) {
+    /// Longer ones are no codes.
+    const MAX_CODE: usize = 64;
+    let code = code.filter(|code| (1..=MAX_CODE).contains(&code.len()) && !code.chars().any(char::is_control));
     if let Some(run) = state.try_borrow_mut::<RunState>() {
         if !matches!(run.settled, Some(Settled::Error { .. })) {
             run.settled = Some(Settled::Error { message, code });
@@ -164,6 +169,23 @@ fn op_axon_encode<'s>(
     make_bytes
         .and_then(|make_bytes| values::bytes(scope, &make_bytes, text.as_bytes()))
         .ok_or_else(|| JsErrorBox::range_error("Array buffer allocation failed"))
+}
+
+/// For blocks that take memory which neither the heap nor a buffer holds.
+#[op2(fast, reentrant)]
+fn op_axon_look_at_memory(scope: &mut v8::PinScope<'_, '_>, state: Rc<RefCell<OpState>>) {
+    let control = match state.borrow().try_borrow::<RunState>() {
+        Some(run) => Arc::clone(&run.control),
+        None => return,
+    };
+    let limit = control.host().limits.memory_bytes;
+    if native::is_over(limit) {
+        // It may be held by garbage that weighs nothing in the heap.
+        scope.low_memory_notification();
+        if native::is_over(limit) {
+            control.stop(StopReason::OutOfMemory);
+        }
+    }
 }
 
 #[op2(fast, reentrant)]

@@ -129,7 +129,7 @@ impl Value {
     /// As JSON text, and whether it had to be cut.
     fn within(self, room: usize) -> (String, bool) {
         let (text, whole) = match self {
-            Self::Json(json) if json.len() <= room => return (json, false),
+            Self::Json(json) if json.len() <= room || is_text_within(&json, room) => return (json, false),
             Self::Text(text) if text.len() <= room => return (json_string(&text), false),
             // A string is shown as it is, not as it is spelled.
             Self::Json(json) if json.starts_with('"') => (serde_json::from_str(&json).unwrap_or(json), None),
@@ -145,6 +145,11 @@ impl Value {
         };
         (json_string(&format!("{kept}… [value cut: {left_out} characters left out]")), true)
     }
+}
+
+/// Whether JSON is a string that fits as it is: escapes do not count.
+fn is_text_within(json: &str, room: usize) -> bool {
+    json.starts_with('"') && serde_json::from_str::<String>(json).is_ok_and(|text| text.len() <= room)
 }
 
 fn characters(text: &str) -> usize {
@@ -200,8 +205,19 @@ mod tests {
     }
 
     #[test]
+    fn a_text_is_measured_as_it_is_and_not_by_its_escapes() {
+        let json = format!("\"{}\"", "\\n".repeat(10));
+        let finished = Output::new(10).finish(Some(Value::Json(json.clone())));
+        assert_eq!((finished.value, finished.truncated), (Some(json), false));
+    }
+
+    #[test]
     fn a_large_value_becomes_the_beginning_of_its_text() {
         for (value, expected) in [
+            (
+                Value::Json(format!("\"{}\"", "\\n".repeat(50))),
+                "\"\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n… [value cut: 40 characters left out]\"",
+            ),
             (Value::Json(format!("\"{}\"", "é".repeat(50))), "\"ééééé… [value cut: 45 characters left out]\""),
             (Value::Json(format!("[{}1]", "1,".repeat(50))), "\"[1,1,1,1,1… [value cut: 93 characters left out]\""),
             (

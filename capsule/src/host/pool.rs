@@ -146,4 +146,5 @@ fn serve_one(host: &Arc<Host>) {
     host.watchdog.forget(&control);
     let last = if control.terminated() { Last::Terminated } else { Last::Ended };
     host.leave_behind(isolate.dispose(last));
+    super::native::give_back();
 }

@@ -127,8 +127,9 @@ fn prologue(source: &str, names: &Names) -> String {
     while source.contains(&expose) {
         expose.push('$');
     }
+    // Computed names: `__proto__` is then one like any other.
     let readers: Vec<String> =
-        names.declared.iter().map(|declared| format!("\"{0}\": () => {0}", declared.name)).collect();
+        names.declared.iter().map(|declared| format!("[\"{0}\"]: () => {0}", declared.name)).collect();
     format!("(async ({expose}) => {{\"use strict\"; {expose}({{ __proto__: null, {} }});\n", readers.join(", "))
 }
 

@@ -187,6 +187,18 @@ fn cases() -> Vec<Case> {
             "const b = new Uint8Array(20e6); for (;;) await crypto.subtle.digest('SHA-512', b)",
             TIMEOUT,
         ),
+        case("Intl bomb", "const all = []; for (;;) all.push(new Intl.RelativeTimeFormat('en'))", MEMORY),
+        case(
+            "segmenter bomb",
+            "const all = []; for (;;) all.push(new Intl.Segmenter('ja', { granularity: 'word' }))",
+            MEMORY,
+        ),
+        case(
+            "Intl bomb by a subclass",
+            "class F extends Intl.NumberFormat {}; const all = []; for (;;) all.push(new F('en'))",
+            EITHER,
+        ),
+        case("endless code", "throw Object.assign(new Error('x'), { code: 'C'.repeat(1e6) })", EXCEPTION),
         case("Intl for ever", "for (;;) new Intl.NumberFormat('de').format(Math.random())", EITHER),
         case("URL for ever", "for (;;) new URL('https://a.b/' + Math.random())", EITHER),
         case("base64 bomb", "const all = []; for (;;) all.push(btoa('x'.repeat(1e6)))", MEMORY),
@@ -370,6 +382,10 @@ async fn a_block_cannot_throw_a_verdict_of_the_capsule() {
     }
     let error = bench.error("throw Object.assign(new Error('mine'), { code: 'MINE' })").await;
     assert_eq!(kind_and_code(&error), (Exception, Some("MINE")), "{error:?}");
+    for odd in ["''", "'a\\u0000'", "'C'.repeat(65)", "{}"] {
+        let error = bench.error(&format!("throw Object.assign(new Error('mine'), {{ code: {odd} }})")).await;
+        assert_eq!(kind_and_code(&error), (Exception, None), "{error:?}");
+    }
 }
 
 async fn what_tools_give_counts_towards_the_memory_limit() {

@@ -34,6 +34,8 @@ async fn json_values_arrive_as_json_and_others_as_they_print() {
         ("'a\\ud800b'", json!("a\u{fffd}b")),
         ("({ ['\\udc00']: ['\\ud83d', '\\ud83d\\ude00'] })", json!({ "\u{fffd}": ["\u{fffd}", "😀"] })),
         ("({ ['__proto__']: 1 })", json!({ "__proto__": 1 })),
+        ("var __proto__ = 3; __proto__ + 1", json!(4)),
+        ("'\\n'.repeat(60_000)", json!("\n".repeat(60_000))),
         ("'abc'.match(/b/)", json!("[ \"b\", index: 1, input: \"abc\", groups: undefined ]")),
         ("10n", json!("10n")),
         ("NaN", json!("NaN")),
