@@ -264,11 +264,63 @@ fn ctrl_c_interrupts_the_wake_and_a_second_one_leaves() {
     terminal.until_prompt();
     assert!(!terminal.text().contains("thinking"), "the sign is gone: {}", terminal.text());
     assert_eq!(of_kind(&terminal.log(), "kernel:run:interrupted").len(), 1);
+    assert!(terminal.text().contains("Ctrl-C once more leaves"), "{}", terminal.text());
+    terminal.type_in(CTRL_C);
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn between_two_wakes_ctrl_c_takes_a_line_that_was_begun_and_then_twice_leaves() {
+    let agent = Agent::empty();
+    let terminal = Terminal::start(&agent, (24, 80), &["chat", "--cognet", "@axon/echo"]);
+    for begun in ["half a line", "another\x1b\rof two rows", &"long ".repeat(30)] {
+        terminal.type_in(begun);
+        terminal.until(begun.split('\x1b').next().expect("a row").trim_end().get(..11).unwrap_or("another"));
+        terminal.type_in(CTRL_C);
+        terminal.until_prompt();
+        assert!(!terminal.text().contains("once more leaves"), "{}", terminal.text());
+    }
     terminal.type_in(CTRL_C);
     terminal.until("Ctrl-C once more leaves");
     terminal.until_prompt();
+    terminal.enter("still here");
+    terminal.until_logged("kernel:run:complete", 1);
+    terminal.until_prompt();
     terminal.type_in(CTRL_C);
+    until("told again", || (terminal.text().matches("once more leaves").count() == 2).then_some(()));
+    terminal.until_prompt();
+    terminal.type_in(CTRL_C);
+    assert_eq!(stimuli(&terminal.log()), ["still here"]);
     assert_eq!(terminal.end(), 0);
+}
+
+/// Blocks that do not end.
+const ENDLESS: &str = "await new Promise(() => setInterval(() => {}, 1000))";
+
+#[test]
+fn what_is_typed_during_a_wake_that_ctrl_c_ends_is_answered_next_and_a_line_begun_is_gone_on_with() {
+    for command in ["chat", "dev"] {
+        let agent = Agent::empty();
+        let terminal = Terminal::start(&agent, (40, 100), &[command, "--cognet", "@axon/repl"]);
+        terminal.enter(ENDLESS);
+        terminal.until_logged("capsule:block:start", 1);
+        terminal.enter("\"waiting1\"");
+        terminal.enter("\"waiting2\"");
+        terminal.type_in("\"half");
+        terminal.until("what was typed waits its turn");
+        terminal.type_in(CTRL_C);
+        terminal.until("→ waiting2");
+        terminal.until("> \"half");
+        terminal.enter(" a line\"");
+        terminal.until("→ half a line");
+        terminal.until_prompt();
+        assert_eq!(stimuli(&terminal.log()), [ENDLESS, "\"waiting1\"", "\"waiting2\"", "\"half a line\""], "{command}");
+        assert_eq!(of_kind(&terminal.log(), "kernel:run:interrupted").len(), 1, "{command}");
+        terminal.type_in(CTRL_D);
+        assert_eq!(terminal.end(), 0);
+        let history = agent.read(".axon/history");
+        assert!(history.contains("waiting1") && history.contains("half a line"), "{history}");
+    }
 }
 
 #[test]
@@ -285,6 +337,9 @@ fn a_second_ctrl_c_during_a_wake_that_does_not_end_leaves_the_terminal_as_it_was
         terminal.child.try_wait().expect("the child is ours")
     });
     assert_eq!(terminal.end(), 130);
+    let left = std::fs::read_dir(agent.path().join("data/sessions")).expect("the sessions");
+    let left: Vec<_> = left.map(|entry| entry.expect("an entry").path()).collect();
+    assert_eq!(left, agent.sessions(), "no file stays that says who holds the session");
 }
 
 #[test]
@@ -323,13 +378,18 @@ fn in_dev_a_save_during_a_wake_is_the_next_answers_and_what_is_typed_meanwhile_i
 
 #[test]
 fn a_conversation_is_asked_in_between_and_goes_on() {
-    const QUESTION: &str = "once, for this session, or no:";
+    const QUESTION: &str = "[o]nce, for this [s]ession, or [n]o, then Enter:";
     let rules = "[policy.fs]\nread = [\".\"]\nwrite = [\"work\"]\n[policy.tools]\n\"fs.write\" = \"ask\"\n";
     let agent = Agent::with(&[("axon.toml", rules), ("work/a.txt", "one\n")]);
-    let terminal = Terminal::start(&agent, (40, 100), &["chat", "--cognet", "@axon/repl"]);
-    for (content, answer, outcome) in [("first", "n", "POLICY_DENIED"), ("second", "o", "✓ await fs.write")] {
+    let terminal = Terminal::start(&agent, (80, 100), &["chat", "--cognet", "@axon/repl"]);
+    let until_asked = |count: usize| {
+        until("a question", || (terminal.text().matches(QUESTION).count() == count).then_some(()));
+    };
+    for (content, answer, outcome, count) in
+        [("first", "n", "POLICY_DENIED", 1), ("second", "o", "✓ await fs.write", 2)]
+    {
         terminal.enter(&format!("await fs.write('work/a.txt', '{content}')"));
-        terminal.until(QUESTION);
+        until_asked(count);
         terminal.until_prompt();
         assert!(terminal.text().contains("fs.write(\"work/a.txt\")"), "{}", terminal.text());
         terminal.enter(answer);
@@ -339,7 +399,20 @@ fn a_conversation_is_asked_in_between_and_goes_on() {
         terminal.until_prompt();
     }
     assert_eq!(agent.read("work/a.txt"), "second");
-    terminal.enter("20 + 22");
+    // What was typed before a question is no answer to it, and is said to the agent once it is answered.
+    let busy = "await new Promise(done => setTimeout(done, 700)); await fs.write('work/a.txt', 'third')";
+    terminal.enter(busy);
+    terminal.until_logged("capsule:block:start", 3);
+    terminal.enter("'o' + 'k'");
+    terminal.type_in("20 +");
+    until_asked(3);
+    terminal.until_prompt();
+    // One answer too many is not said to the agent.
+    terminal.type_in("n\ro\r");
+    terminal.until("no question is open: o was not said");
+    terminal.until("→ ok");
+    terminal.until("> 20 +");
+    terminal.enter(" 22");
     terminal.until("→ 42");
     terminal.until_prompt();
     terminal.type_in(CTRL_D);

@@ -329,6 +329,58 @@ fn the_last_session_is_one_in_which_something_happened_and_not_a_load_that_faile
 }
 
 #[test]
+fn a_start_that_fails_before_anything_happened_leaves_no_session_and_no_file_beside_one() {
+    let agent = Agent::with(&[("model.json", "{"), ("bad/boot.md/x", ""), ("bad/model.json", "{\"calls\":[]}")]);
+    let echo = agent.run(&["run", "--session", "real", "--cognet", "@axon/echo", "kept in mind"]);
+    assert_eq!(echo.code, Some(0), "{echo:?}");
+    for engine in ["script:nope.json", "script:model.json", "nonsense:x"] {
+        for session in [&["--session", "made"][..], &[]] {
+            for command in [&["run", "x"][..], &["chat"]] {
+                let ran = agent.run(&[command, session, &["--engine", engine]].concat());
+                assert_eq!(ran.code, Some(2), "{engine}: {ran:?}");
+            }
+        }
+    }
+    let files = || {
+        let entries = std::fs::read_dir(agent.path().join("data/sessions")).expect("the sessions");
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name")).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(files(), ["real.jsonl"]);
+    // A session that was there stays, and is closed.
+    let ran = agent.run(&["run", "--session", "real", "--engine", "script:nope.json", "x"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(files(), ["real.jsonl"]);
+    let log = read_log(&agent.path().join("data/sessions/real.jsonl"));
+    assert_eq!(log.last().expect("a line")["type"], "axon:session:closed");
+    assert!(agent.run(&["log", "show"]).stdout.contains("kept in mind"));
+    let on = agent.run(&["run", "--continue", "--json", "--cognet", "@axon/echo", "again"]);
+    assert!(on.code == Some(0) && on.stdout.contains("\"sessionId\":\"real\""), "{on:?}");
+}
+
+#[test]
+fn a_session_whose_writer_was_killed_before_anything_happened_is_not_the_last_one() {
+    let agent = Agent::empty();
+    assert_eq!(agent.run(&["run", "--session", "real", "--cognet", "@axon/echo", "kept in mind"]).code, Some(0));
+    let mut chat = agent.command(&["chat", "--session", "killed", "--cognet", "@axon/echo"]);
+    let mut child =
+        chat.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
+    let path = agent.path().join("data/sessions/killed.jsonl");
+    until("it is open", || (!of_kind(&read_log(&path), "cognet:load:complete").is_empty()).then_some(()));
+    child.kill().expect("it is ours");
+    finish(child);
+    assert!(agent.path().join("data/sessions/killed.jsonl.pid").exists(), "nobody was left to remove it");
+    assert!(agent.run(&["log", "show"]).stdout.contains("kept in mind"));
+    assert!(agent.run(&["log", "check"]).stdout.starts_with("session real is sound"));
+    // Nor does what it left stand in the way.
+    let on = agent.run(&["run", "--session", "killed", "--cognet", "@axon/echo", "on"]);
+    assert_eq!((on.code, on.stdout.as_str()), (Some(0), "on\n"), "{on:?}");
+    assert!(!agent.path().join("data/sessions/killed.jsonl.pid").exists());
+}
+
+#[test]
 fn json_all_shows_telemetry_as_all_does() {
     let agent = agent_with_a_session();
     let show = |args: &[&str]| {

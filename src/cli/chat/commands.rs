@@ -40,7 +40,7 @@ const COMMANDS: [(&str, Command, &str); 7] = [
 
 const KEYS: &str = "\
 Alt-Enter begins another line, a pasted text stays one message, arrows and Ctrl-R look through what was typed.
-Ctrl-C interrupts the agent; a second one leaves.
+Ctrl-C interrupts the agent; a second one leaves. A line that was begun it takes first.
 ";
 
 /// Whether the conversation goes on.

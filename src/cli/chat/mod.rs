@@ -1,5 +1,6 @@
 //! `axon chat` and `axon dev`: a conversation, in `dev` with a cognet that is being written.
 
+mod ahead;
 mod commands;
 mod editor;
 mod fold;
@@ -175,10 +176,27 @@ async fn open(
 }
 
 impl Input {
-    /// Drops what was typed and has not been read, where a person types.
-    fn forget_typed(&self) {
-        if let Self::Editor(editor) = self {
-            editor.forget_typed();
+    /// Keeps what was typed and has not been read for later, where a person types.
+    fn put_aside(&self) -> io::Result<()> {
+        match self {
+            Self::Editor(editor) => editor.put_aside(),
+            Self::Pipe { .. } => Ok(()),
+        }
+    }
+
+    /// Takes an answer too many from what a person has typed since the last one.
+    fn take_surplus(&self) -> io::Result<Option<String>> {
+        match self {
+            Self::Editor(editor) => editor.take_surplus(),
+            Self::Pipe { .. } => Ok(None),
+        }
+    }
+
+    /// The next thing that is typed, for a question: what was put aside is no answer.
+    async fn answer(&mut self) -> io::Result<Typed> {
+        match self {
+            Self::Editor(editor) => editor.answer().await,
+            Self::Pipe { .. } => self.next().await,
         }
     }
 

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     Beats, Inbox,
     cli::{
+        approve::is_answer,
         console::{DIM, RED, YELLOW, harmless},
         failure::Failure,
         interrupt::{Interrupts, USER},
@@ -24,7 +25,6 @@ use crate::{
         types,
     },
     config::{ConfigError, Price},
-    log::LogError,
     session::{Candidate, Reload, Reloaded, Session, WakeOutcome},
 };
 
@@ -80,6 +80,8 @@ struct Agenda {
     /// There are stimuli that wake the brain.
     due: bool,
     ended: bool,
+    /// The next line may be meant for a question that was withdrawn.
+    surplus: bool,
     /// The last thing that was typed was Ctrl-C.
     warned: bool,
     /// A continuous brain has been woken since it was loaded.
@@ -149,9 +151,11 @@ impl Talk {
         let wakes_on_text = self.wakes_on_text();
         let Self { session, input, questions, supervisor, face, status, mid_wake, .. } = self;
         let mut open: Option<Question> = None;
+        let mut answered = false;
         let outcome = {
             let mut wake = pin!(session.wake_on_beat(&abort, missed));
             loop {
+                let is_asked = open.is_some();
                 tokio::select! {
                     biased;
                     outcome = &mut wake => break outcome?,
@@ -161,20 +165,30 @@ impl Talk {
                             abort.abort(RELOADING);
                         }
                     }
-                    Some(question) = questions.recv(), if open.is_none() => {
-                        input.forget_typed();
+                    Some(question) = questions.recv(), if !is_asked => {
+                        input.put_aside()?;
                         face.note(&question.text())?;
                         open = Some(question);
                     }
-                    () = withdrawn(open.as_mut()) => open = None,
-                    typed = input.next(), if (listens || open.is_some()) && !agenda.ended => match (typed?, open.take()) {
-                        (typed, Some(question)) => question.answer(&typed),
+                    () = withdrawn(open.as_mut()) => {
+                        face.note(&format!("{DIM}the question is withdrawn{DIM:#}"))?;
+                        open = None;
+                        agenda.surplus = true;
+                    }
+                    typed = next(input, is_asked), if (listens || is_asked) && !agenda.ended => match (typed?, open.take()) {
+                        (typed, Some(question)) => {
+                            question.answer(&typed);
+                            answered = true;
+                        }
                         (Typed::Interrupt, None) => abort.abort(USER),
-                        (typed, None) => agenda.due |= note(typed, agenda, &inbox).await? && wakes_on_text,
+                        (typed, None) => agenda.due |= note(typed, agenda, &inbox, face).await? && wakes_on_text,
                     }
                 }
             }
         };
+        if answered && let Some(answer) = input.take_surplus()? {
+            unasked(&answer, face)?;
+        }
         if leave.is_none() {
             self.interrupts.release();
         }
@@ -187,7 +201,10 @@ impl Talk {
                 judge(outcome)
             }
             // The screen has said so.
-            WakeOutcome::Interrupted { .. } if matches!(self.face, Face::Screen(_)) => Ok(()),
+            WakeOutcome::Interrupted { reason, .. } if matches!(self.face, Face::Screen(_)) => {
+                agenda.warned = reason == USER;
+                if agenda.warned { self.warn() } else { Ok(()) }
+            }
             outcome => match judge(outcome) {
                 Ok(()) => Ok(()),
                 Err(failure) => Ok(self.face.fail(&failure, self.json)?),
@@ -200,12 +217,12 @@ impl Talk {
         if typed == Typed::Interrupt {
             agenda.ended = agenda.warned;
             if !std::mem::replace(&mut agenda.warned, true) {
-                self.face.note(&format!("{DIM}Ctrl-C once more leaves{DIM:#}"))?;
+                self.warn()?;
             }
             return Ok(());
         }
         agenda.warned = false;
-        if note(typed, agenda, &self.session.inbox()).await? {
+        if note(typed, agenda, &self.session.inbox(), &self.face).await? {
             if self.wakes_on_text() {
                 agenda.due = true;
             } else if self.session.mode() == Mode::Invocation && matches!(self.face, Face::Screen(_)) {
@@ -214,6 +231,10 @@ impl Talk {
             }
         }
         Ok(())
+    }
+
+    fn warn(&self) -> Result<(), Failure> {
+        Ok(self.face.note(&format!("{DIM}Ctrl-C once more leaves{DIM:#}"))?)
     }
 
     fn hear(&mut self, reload: Reload, agenda: &mut Agenda) -> io::Result<()> {
@@ -293,7 +314,7 @@ fn clear_error(status: Option<&Status>) {
 }
 
 /// Puts what was typed where it belongs. Answers whether it was a stimulus.
-async fn note(typed: Typed, agenda: &mut Agenda, inbox: &Inbox) -> Result<bool, LogError> {
+async fn note(typed: Typed, agenda: &mut Agenda, inbox: &Inbox, face: &Face) -> Result<bool, Failure> {
     let Typed::Line(line) = typed else {
         agenda.ended = true;
         return Ok(false);
@@ -306,8 +327,21 @@ async fn note(typed: Typed, agenda: &mut Agenda, inbox: &Inbox) -> Result<bool, 
         agenda.commands.push_back(command);
         return Ok(false);
     }
+    if std::mem::take(&mut agenda.surplus) && is_answer(text) {
+        unasked(text, face)?;
+        return Ok(false);
+    }
     inbox.admit_text(text, SOURCE).await?;
     Ok(true)
+}
+
+fn unasked(answer: &str, face: &Face) -> io::Result<()> {
+    face.note(&format!("{DIM}no question is open: {} was not said to the agent{DIM:#}", harmless(answer.trim())))
+}
+
+/// The next thing that is typed, to whatever it is for.
+async fn next(input: &mut Input, is_asked: bool) -> io::Result<Typed> {
+    if is_asked { input.answer().await } else { input.next().await }
 }
 
 async fn beat(beats: Option<&mut Beats>) -> u64 {
