@@ -161,6 +161,11 @@ impl Failure {
         }
     }
 
+    /// The file that is to be mended, as far as it is known.
+    pub(super) fn file(&self) -> Option<&str> {
+        self.at.as_ref().map(|at| at.file.as_str())
+    }
+
     /// Whether the user's own files are the reason.
     pub(super) fn is_of_files(&self) -> bool {
         self.exit == Exit::Usage && (self.at.is_some() || FILE_CODES.contains(&self.code.as_str()))

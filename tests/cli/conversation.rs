@@ -10,7 +10,7 @@ use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
 use serde_json::Value;
 
 use crate::{
-    minds::{SLOW_MODEL, slow_brain, stimuli},
+    minds::{SLOW_MODEL, brain, slow_brain, stimuli},
     support::{Agent, of_kind, read_log, until},
 };
 
@@ -29,7 +29,7 @@ struct Terminal<'a> {
 }
 
 impl<'a> Terminal<'a> {
-    fn start(agent: &'a Agent, (rows, cols): (u16, u16), args: &[&str]) -> Self {
+    fn start_in_any_state(agent: &'a Agent, (rows, cols): (u16, u16), args: &[&str]) -> Self {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).expect("a terminal");
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_axon"));
@@ -59,7 +59,11 @@ impl<'a> Terminal<'a> {
                 }
             }
         });
-        let terminal = Self { agent, child, master: pair.master, writer, screen };
+        Self { agent, child, master: pair.master, writer, screen }
+    }
+
+    fn start(agent: &'a Agent, size: (u16, u16), args: &[&str]) -> Self {
+        let terminal = Self::start_in_any_state(agent, size, args);
         terminal.until_prompt();
         terminal
     }
@@ -372,6 +376,56 @@ fn in_dev_a_save_during_a_wake_is_the_next_answers_and_what_is_typed_meanwhile_i
     terminal.until("mind · generation 3");
     assert!(!terminal.text().lines().rev().take(2).any(|line| line.contains("COGNET_SYNTAX")), "{}", terminal.text());
     assert_eq!(stimuli(&terminal.log()), ["a", "b", "c", "half a line"]);
+    terminal.type_in(CTRL_D);
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn the_line_above_the_prompt_is_of_the_last_reload_without_a_key_being_pressed() {
+    let agent = Agent::with(&[("cognets/mind.lua", &brain("1"))]);
+    let terminal = Terminal::start(&agent, (50, 100), &["dev"]);
+    let stands = |what: &str| {
+        until(what, || {
+            let text = terminal.text();
+            let mut rows = text.lines().rev();
+            (rows.next()?.trim_end() == ">" && rows.next()?.contains(what)).then_some(())
+        });
+    };
+    for generation in 2..6 {
+        agent.write("cognets/mind.lua", &brain(&generation.to_string()));
+        stands(&format!("mind · generation {generation} · reloaded in"));
+    }
+    agent.write("cognets/mind.lua", "loop(\n");
+    stands("✗ COGNET_SYNTAX cognets/mind.lua:");
+    agent.write("cognets/mind.lua", &brain("mended"));
+    stands("mind · generation 6 · reloaded in");
+    assert!(!terminal.text().lines().rev().nth(1).expect("a row").contains('✗'), "{}", terminal.text());
+    terminal.type_in(CTRL_D);
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn who_waits_for_an_agent_that_does_not_load_can_leave_and_what_they_type_is_kept() {
+    const UNTYPED: &str = "export function f(x) { return x; }\n";
+    for (file, text) in [("cognets/mind.lua", "loop("), ("tools/t.ts", UNTYPED), ("axon.toml", "x = 1\n")] {
+        for leave in [CTRL_D, "/exit\r", CTRL_C] {
+            let agent = Agent::with(&[("cognets/mind.lua", &brain("1")), (file, text)]);
+            let terminal = Terminal::start_in_any_state(&agent, (40, 100), &["dev"]);
+            terminal.until(&format!("waiting for a change of {file}; /exit or Ctrl-D leaves"));
+            terminal.until_prompt();
+            terminal.type_in(leave);
+            assert_eq!(terminal.end(), if leave == CTRL_C { 130 } else { 0 }, "{file}");
+        }
+    }
+    let agent = Agent::with(&[("cognets/mind.lua", "loop(")]);
+    let terminal = Terminal::start_in_any_state(&agent, (40, 100), &["dev"]);
+    terminal.until("waiting for a change");
+    terminal.until_prompt();
+    terminal.enter("hello");
+    terminal.until_prompt();
+    agent.write("cognets/mind.lua", &brain("now"));
+    terminal.until("now:hello");
+    terminal.until_prompt();
     terminal.type_in(CTRL_D);
     assert_eq!(terminal.end(), 0);
 }

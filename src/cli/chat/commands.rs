@@ -94,7 +94,7 @@ pub(super) async fn run(
         Command::Exit => return Ok(Then::Leave),
         Command::Unknown(word) => {
             let nearest = crate::text::nearest(&word, COMMANDS.iter().map(|(name, ..)| *name));
-            let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
+            let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_else(|| ".".to_owned());
             face.note(&format!("there is no command {word}{hint} /help lists them"))?;
         }
     }

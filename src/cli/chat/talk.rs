@@ -19,7 +19,7 @@ use crate::{
     cli::{
         approve::is_answer,
         console::{DIM, RED, YELLOW, harmless},
-        failure::Failure,
+        failure::{Exit, Failure},
         interrupt::{Interrupts, USER},
         run::judge,
         types,
@@ -84,18 +84,21 @@ struct Agenda {
     surplus: bool,
     /// The last thing that was typed was Ctrl-C.
     warned: bool,
+    wakes: u64,
+    failed: u64,
     /// A continuous brain has been woken since it was loaded.
     woken: bool,
 }
 
 impl Talk {
-    /// Goes on until the input ends or somebody leaves; answers the session for it to be closed.
-    pub(super) async fn go(mut self) -> (Session, Result<(), Failure>) {
-        let result = self.converse().await;
+    /// Goes on until the input ends or somebody leaves; answers the session for it to be closed. `before` was typed when there
+    /// was no session yet.
+    pub(super) async fn go(mut self, before: Vec<Typed>) -> (Session, Result<(), Failure>) {
+        let result = self.converse(before).await;
         (self.session, result)
     }
 
-    async fn converse(&mut self) -> Result<(), Failure> {
+    async fn converse(&mut self, before: Vec<Typed>) -> Result<(), Failure> {
         let typist = if matches!(self.face, Face::Screen(_)) { Typist::Person } else { Typist::Program };
         let due = self.session.has_stimuli()? && self.wakes_on_text();
         let mut agenda = Agenda { due, typist, ..Agenda::default() };
@@ -103,6 +106,9 @@ impl Talk {
         // A brain that wakes by itself is not spoken to in turns: without an editor, Ctrl-C ends the wake and the talk.
         let leave = (beats.is_some() && matches!(self.face, Face::Plain(_))).then(|| self.interrupts.guard());
         self.show_status(None);
+        for typed in before {
+            self.take(typed, &mut agenda).await?;
+        }
         loop {
             if let Some(candidate) = agenda.candidate.take() {
                 self.adopt(candidate).await?;
@@ -111,13 +117,13 @@ impl Talk {
             if let Some(command) = agenda.commands.pop_front() {
                 let then = commands::run(command, &mut self.session, &self.face, &self.supervisor, self.price).await?;
                 if then == Then::Leave {
-                    return Ok(());
+                    return self.verdict(&agenda);
                 }
                 continue;
             }
             let answered = !agenda.due && (beats.is_none() || agenda.woken && !self.session.has_stimuli()?);
             if agenda.ended && answered {
-                return Ok(());
+                return self.verdict(&agenda);
             }
             let missed = if agenda.due {
                 0
@@ -141,6 +147,15 @@ impl Talk {
             agenda.woken = true;
             self.wake(missed, leave.as_ref(), &mut agenda).await?;
         }
+    }
+
+    /// A person has seen what failed; a program is told in the end, too.
+    fn verdict(&self, agenda: &Agenda) -> Result<(), Failure> {
+        let Agenda { wakes, failed, .. } = *agenda;
+        if failed == 0 || matches!(self.face, Face::Screen(_)) {
+            return Ok(());
+        }
+        Err(Failure::new(Exit::Failed, "WAKES_FAILED", format!("{failed} of {wakes} wakes failed")))
     }
 
     /// One wake, and what happens beside it.
@@ -195,6 +210,8 @@ impl Talk {
         // What was said is shown before what failed, and before the next prompt.
         let tail = self.session.log().last_seq();
         let _ = self.progress.wait_for(|seen| *seen >= tail).await;
+        agenda.wakes += 1;
+        agenda.failed += u64::from(matches!(outcome, WakeOutcome::Failed { .. }));
         match outcome {
             WakeOutcome::Complete { .. } => Ok(()),
             outcome @ WakeOutcome::Interrupted { .. } if leave.is_some_and(|leave| leave.signal().aborted()) => {
@@ -243,6 +260,8 @@ impl Talk {
 
     async fn adopt(&mut self, candidate: Box<Candidate>) -> Result<(), Failure> {
         let reloaded = self.session.adopt(candidate).await?;
+        // First, since each line that follows has the prompt shown anew.
+        self.show_status(Some(&reloaded));
         self.face.note(&good(&told(&reloaded)))?;
         if !reloaded.at_next_start.is_empty() {
             let keys = reloaded.at_next_start.join(", ");
@@ -257,7 +276,6 @@ impl Talk {
         if let Some(dir) = &self.types {
             types::write(dir, &self.session.scope())?;
         }
-        self.show_status(Some(&reloaded));
         Ok(())
     }
 
