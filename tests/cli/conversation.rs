@@ -405,6 +405,24 @@ fn the_line_above_the_prompt_is_of_the_last_reload_without_a_key_being_pressed()
 }
 
 #[test]
+fn in_dev_what_a_cognet_prints_is_shown_and_the_tables_that_it_leaves_for_programs_are_not() {
+    let says = "kernel.emit(\"cognet:log:info\", { value = { a = \"table\" } })\nprint(\"printed\", { b = 1 })\n";
+    let agent = Agent::with(&[("cognets/mind.lua", &(brain("1") + says))]);
+    let terminal = Terminal::start(&agent, (40, 100), &["dev"]);
+    terminal.until("· printed\t{b = 1}".replace('\t', " ").split(' ').nth(1).expect("a word"));
+    assert!(!terminal.text().contains("\"table\""), "{}", terminal.text());
+    terminal.type_in(CTRL_D);
+    assert_eq!(terminal.end(), 0);
+    let agent = Agent::empty();
+    assert_eq!(agent.run(&["clone", "@axon/zero", "mind"]).code, Some(0));
+    let terminal = Terminal::start(&agent, (40, 100), &["dev"]);
+    terminal.until("mind · generation 1");
+    assert!(!terminal.text().contains("· {"), "nothing has happened: {}", terminal.text());
+    terminal.type_in(CTRL_D);
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
 fn who_waits_for_an_agent_that_does_not_load_can_leave_and_what_they_type_is_kept() {
     const UNTYPED: &str = "export function f(x) { return x; }\n";
     for (file, text) in [("cognets/mind.lua", "loop("), ("tools/t.ts", UNTYPED), ("axon.toml", "x = 1\n")] {

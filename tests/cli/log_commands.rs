@@ -381,6 +381,53 @@ fn a_session_whose_writer_was_killed_before_anything_happened_is_not_the_last_on
 }
 
 #[test]
+fn a_session_of_one_torn_line_is_called_so_by_every_command() {
+    let agent = Agent::empty();
+    for torn in ["{\"v\":1,\"id\":\"01", "not an envelope\n"] {
+        agent.write("data/sessions/s.jsonl", torn);
+        let list = agent.run(&["log", "list"]);
+        assert!(list.code == Some(0) && list.stdout.contains("torn last line"), "{list:?}");
+        let check = agent.run(&["log", "check", "s"]);
+        assert!(check.code == Some(0) && check.stdout.contains("is sound but for a torn last line"), "{check:?}");
+    }
+}
+
+#[test]
+fn where_nothing_is_shown_standard_error_says_why() {
+    let agent = Agent::empty();
+    assert_eq!(agent.run(&["chat", "--session", "s", "--cognet", "@axon/echo"]).code, Some(0));
+    let entries = agent.run(&["log", "show", "s"]);
+    assert!(entries.code == Some(0) && entries.stderr.contains("no entries; --all shows telemetry"), "{entries:?}");
+    for args in
+        [&["--type", "foo"][..], &["--type", "foo", "--json"], &["--type", "cogn"], &["--last", "2", "--type", "foo"]]
+    {
+        let ran = agent.run(&[&["log", "show", "s"], args].concat());
+        assert!(ran.code == Some(0) && ran.stdout.is_empty(), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("nothing to show of session s: nothing in it is of type"), "{args:?}: {ran:?}");
+    }
+    let some = agent.run(&["log", "show", "s", "--type", "cognet:load"]);
+    assert!(some.stderr.is_empty() && !some.stdout.is_empty(), "{some:?}");
+}
+
+#[test]
+fn an_engines_input_is_counted_unless_it_is_asked_for_in_full() {
+    let said = "long ".repeat(2_000);
+    let model = serde_json::json!({ "calls": [{ "text": format!("<text>{said}</text><done/>") }] }).to_string();
+    let agent = Agent::with(&[("model.json", &model)]);
+    let args = ["chat", "--session", "s", "--cognet", "@axon/zero", "--engine", "script:model.json"];
+    assert_eq!(agent.run_with_input(&args, "first\nsecond\n").code, Some(0));
+    let shown = agent.run(&["log", "show", "s", "--type", "kernel:engine:input"]).stdout;
+    let rows: Vec<_> = shown.lines().collect();
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.len() < 160), "{shown}");
+    assert!(rows[0].contains("messages") && rows[0].contains("characters new"), "{shown}");
+    assert!(rows[1].contains("of them sent before"), "{shown}");
+    for whole in ["--expand", "--json"] {
+        let shown = agent.run(&["log", "show", "s", "--type", "kernel:engine:input", whole]).stdout;
+        assert!(shown.contains(said.trim_end()), "{whole}");
+    }
+}
+
+#[test]
 fn json_all_shows_telemetry_as_all_does() {
     let agent = agent_with_a_session();
     let show = |args: &[&str]| {

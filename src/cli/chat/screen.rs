@@ -229,7 +229,10 @@ impl State {
             }
             "cognet:log:warning" => format!("{YELLOW}! {}{YELLOW:#}\n", harmless(&printed(data))),
             "cognet:log:error" => format!("{RED}! {}{RED:#}\n", harmless(&printed(data))),
-            "cognet:log:info" if self.detail == Detail::Development => {
+            // A table is telemetry for programs: nobody printed it.
+            "cognet:log:info"
+                if self.detail == Detail::Development && data.get("value").is_some_and(Value::is_string) =>
+            {
                 format!("{DIM}· {}{DIM:#}\n", harmless(&printed(data)))
             }
             _ => return String::new(),
