@@ -23,6 +23,9 @@ use crate::{
     tools::{OwnGrants, OwnSettings, OwnTools, OwnToolsError, ToolObserver, Toolbox, refuse_impossible},
 };
 
+/// The user's identity text.
+const BOOT_FILE: &str = "boot.md";
+
 /// An agent folder that was read. Every part of the folder is optional.
 #[derive(Debug)]
 pub struct Agent {
@@ -46,8 +49,12 @@ pub enum AgentError {
     /// What `[tools.NAME]` grants cannot be granted.
     #[error("{0}")]
     Grants(ConfigError),
-    #[error(transparent)]
-    Tools(OwnToolsError),
+    #[error("{error}")]
+    Tools {
+        error: OwnToolsError,
+        /// The line of the first problem.
+        source_line: Option<String>,
+    },
     #[error("the program's own file cannot be found, so no capsule can be started: {0}")]
     NoProgram(io::Error),
     #[error(transparent)]
@@ -66,7 +73,7 @@ impl AgentError {
             Self::Config(_) => "CONFIG_INVALID",
             Self::Dotenv(_) => "DOTENV_INVALID",
             Self::Policy(_) => "POLICY_INVALID",
-            Self::Grants(_) | Self::Tools(_) => "TOOLS_INVALID",
+            Self::Grants(_) | Self::Tools { .. } => "TOOLS_INVALID",
             Self::NoProgram(_) => "NO_PROGRAM",
             Self::Engine(_) => "ENGINE_INVALID",
             Self::Cognet(error) => error.code(),
@@ -89,11 +96,13 @@ impl AgentError {
                 Some(Location { source_line, ..at(CONFIG_FILE.to_owned(), place.line) })
             }
             Self::Dotenv(DotenvError::Line { line, .. }) => Some(at(DOTENV_FILE.to_owned(), *line)),
-            Self::Tools(OwnToolsError::Problems(problems)) => {
-                problems.first().map(|problem| at(format!("tools/{}", problem.path), problem.line))
+            Self::Tools { error: OwnToolsError::Problems(problems), source_line } => {
+                let problem = problems.first()?;
+                let at = at(format!("tools/{}", problem.path), problem.line);
+                Some(Location { source_line: source_line.clone(), ..at })
             }
-            Self::Engine(EngineConfigError::InvalidScript { path, line, .. }) => {
-                Some(at(path.display().to_string(), *line))
+            Self::Engine(EngineConfigError::InvalidScript { path, line, source_line, .. }) => {
+                Some(Location { source_line: source_line.clone(), ..at(path.display().to_string(), *line) })
             }
             _ => None,
         }
@@ -148,11 +157,11 @@ impl Agent {
 
     /// The user's identity text, `""` without `boot.md`.
     pub fn base(&self) -> Result<String, AgentError> {
-        let path = self.dir.join("boot.md");
+        let path = self.dir.join(BOOT_FILE);
         match files::read_text(&path) {
             Ok(text) => Ok(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-            Err(source) => Err(AgentError::Unreadable { path, source }),
+            Err(source) => Err(AgentError::Unreadable { path: BOOT_FILE.into(), source }),
         }
     }
 
@@ -218,9 +227,17 @@ impl Agent {
             OwnToolsError::NoFile(ref name) => {
                 AgentError::Grants(ConfigError::at(&self.dir, &["tools", name], None, error.to_string()))
             }
-            error => AgentError::Tools(error),
+            error => AgentError::Tools { source_line: self.line_of(&error), error },
         })?;
         Ok(Toolbox::with_own(policy, approver, own, secrets))
+    }
+
+    /// The line of the first problem, to be shown.
+    fn line_of(&self, error: &OwnToolsError) -> Option<String> {
+        let OwnToolsError::Problems(problems) = error else { return None };
+        let problem = problems.first()?;
+        let text = files::read_text(&self.dir.join("tools").join(&problem.path)).ok()?;
+        Some(text.lines().nth(problem.line.checked_sub(1)?)?.trim().to_owned())
     }
 
     fn own_grants(&self, name: &str, grants: &ToolGrants) -> OwnGrants {
@@ -277,11 +294,21 @@ impl Agent {
         match Engine::from_spec(spec, &self.dir, &|name| self.variable(name), Arc::new(NoFacts)) {
             Ok(engine) => {
                 let (provider, model) = engine.describe();
-                Ok(Some(format!("{provider}, model {model}")))
+                // A script that names no model is called after its provider.
+                Ok(Some(if provider == model { provider.to_owned() } else { format!("{provider}, model {model}") }))
             }
             Err(EngineConfigError::NotConfigured) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Where the engine's server is, if it asks one, and the file that it is made of, if it is made of one.
+    pub(crate) fn engine_parts(&self, asked: Option<&str>) -> Result<(Option<String>, Option<PathBuf>), AgentError> {
+        let mut spec = engine_spec(&self.config.engine);
+        if let Some(asked) = asked {
+            spec.override_with(asked)?;
+        }
+        Ok((spec.address().map(str::to_owned), spec.file(Path::new(""))))
     }
 
     /// The limits of the agent's brain.

@@ -107,6 +107,7 @@ impl Workbench {
     ) -> Result<Self, OpenError> {
         // What is wrong with the policy is told before there is a session.
         agent.policy()?;
+        let launch = launch().map_err(OpenError::from)?;
         let id = session.unwrap_or_default();
         let (log, _) = SessionLog::open(&agent.sessions_dir(), id, agent.name(), agent.config().session.fsync)?;
         // Opening has written one line.
@@ -116,14 +117,18 @@ impl Workbench {
         let toolbox = match toolbox.await {
             Ok(toolbox) => toolbox,
             Err(error) => {
-                recorder.log().clone().close().await?;
+                recorder.log().clone().abandon().await?;
                 return Err(error.into());
             }
         };
         let bridge = CapsuleBridge::new(recorder.clone(), toolbox.clone());
-        let capsule = Capsule::new(launch().map_err(OpenError::from)?, agent.block_limits(), Arc::new(bridge));
+        let capsule = Capsule::new(launch, agent.block_limits(), Arc::new(bridge));
         let bindings = BindingsFile::of_session(&agent.state_dir(), recorder.log().id().as_str());
-        bindings.restore(&capsule, recorder.log())?;
+        if let Err(error) = bindings.restore(&capsule, recorder.log()) {
+            toolbox.shutdown().await;
+            recorder.log().clone().abandon().await?;
+            return Err(error.into());
+        }
         let actions = Arc::new(Actions::new(recorder.clone(), capsule.clone(), toolbox.clone(), bindings));
         Ok(Self { recorder, toolbox, capsule, actions, opened_after })
     }
@@ -142,6 +147,13 @@ impl Workbench {
         self.actions.run(sources, signal).await
     }
 
+    /// Ends the capsule and leaves no session where nothing has happened in one.
+    async fn abandon(self) -> Result<(), LogError> {
+        self.capsule.shutdown().await;
+        self.toolbox.shutdown().await;
+        self.recorder.log().clone().abandon().await
+    }
+
     /// Ends the capsule and closes the log.
     pub async fn close(self) -> Result<(), LogError> {
         self.capsule.shutdown().await;
@@ -156,14 +168,21 @@ impl Session {
         let found = agent.cognet(options.cognet.as_deref()).map_err(AgentError::from)?;
         let bench = Workbench::open(agent, options.session, options.approver.clone()).await?;
         let cursor = bench.log().newest_seq("kernel:run:start");
-        let engine = agent.engine(options.engine.as_deref(), Arc::new(bench.recorder.clone()))?;
+        let engine = agent.engine(options.engine.as_deref(), Arc::new(bench.recorder.clone()));
+        let (engine, base) = match engine.and_then(|engine| Ok((engine, agent.base()?))) {
+            Ok(parts) => parts,
+            Err(error) => {
+                bench.abandon().await?;
+                return Err(error.into());
+            }
+        };
         let kernel = Arc::new(CognetKernel::new(
             bench.recorder.clone(),
             bench.actions.clone(),
             engine,
             bench.toolbox.clone(),
             Store::of_cognet(&agent.state_dir(), found.state_name()),
-            &agent.base()?,
+            &base,
         ));
         let brain = match load(&kernel, &found, FIRST_GENERATION, agent.brain_limits()).await {
             Ok(brain) => brain,

@@ -56,6 +56,11 @@ impl Approver for Terminal {
     }
 }
 
+/// Whether a line can only be meant as an answer to a question.
+pub(super) fn is_answer(line: &str) -> bool {
+    read(line) != Approval::No || matches!(line.trim().to_lowercase().as_str(), "n" | "no")
+}
+
 pub(super) fn read(answer: &str) -> Approval {
     match answer.trim().to_lowercase().as_str() {
         "o" | "once" | "y" | "yes" => Approval::Once,
@@ -86,7 +91,10 @@ pub(super) fn preview(request: &ApprovalRequest) -> String {
     if lines.len() > MAX_LINES {
         let _ = writeln!(text, "  … and {} more lines, which are not shown", lines.len() - MAX_LINES);
     }
-    let _ = write!(text, "Allow it? {BOLD}o{BOLD:#}nce, for this {BOLD}s{BOLD:#}ession, or {BOLD}n{BOLD:#}o: ");
+    let _ = write!(
+        text,
+        "Allow it? {BOLD}[o]{BOLD:#}nce, for this {BOLD}[s]{BOLD:#}ession, or {BOLD}[n]{BOLD:#}o, then Enter: "
+    );
     text
 }
 

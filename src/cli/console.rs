@@ -7,6 +7,8 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 
+use super::interrupt::leave;
+
 /// Where the answer goes. A reader that went away ends the program quietly, as people expect of `| head`.
 pub(super) struct Console {
     out: anstream::AutoStream<io::Stdout>,
@@ -56,7 +58,7 @@ impl Console {
     fn write(&mut self, text: &str) -> io::Result<()> {
         let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
         match written {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => leave(0),
             Err(error) => Err(io::Error::new(error.kind(), format!("standard output could not be written: {error}"))),
             Ok(()) => Ok(()),
         }

@@ -16,7 +16,7 @@ use super::{
     console::{Console, GREEN, RED, YELLOW},
     failure::{Exit, Failure},
 };
-use crate::{agent::Agent, engine::NoFacts};
+use crate::agent::Agent;
 
 /// How long an engine's server may take to answer at all.
 const ENGINE_PATIENCE: Duration = Duration::from_secs(5);
@@ -179,24 +179,28 @@ async fn agent_findings(common: &Common, agent: &Agent) -> Vec<Finding> {
 }
 
 async fn engine(common: &Common, agent: &Agent) -> Vec<Finding> {
-    let engine = match agent.engine(common.engine.as_deref(), Arc::new(NoFacts)) {
-        Ok(Some(engine)) => engine,
+    let asked = common.engine.as_deref();
+    let (address, file) = match agent.engine_parts(asked) {
+        Ok(parts) => parts,
+        Err(error) => return vec![bad("engine", error.to_string())],
+    };
+    let file = file.map(|file| format!(" in {}", file.display())).unwrap_or_default();
+    let mut findings = vec![match agent.engine_name(asked) {
+        Ok(Some(name)) => good("engine", name + &file),
         Ok(None) => {
             return vec![absent("engine", "none is configured; brains that ask no model work, as @axon/repl does")];
         }
-        Err(error) => return vec![bad("engine", error.to_string())],
-    };
+        Err(error) => bad("engine", error.to_string()),
+    }];
     let config = &agent.config().engine;
-    let (provider, model) = engine.describe();
-    let mut findings = vec![good("engine", format!("{provider}, {model}"))];
-    if let Some(variable) = config.api_key_env.as_deref() {
+    if let Some(variable) = config.api_key_env.as_deref().filter(|_| address.is_some()) {
         findings.push(match agent.variable(variable) {
             Some(_) => good("key", format!("{variable} is set")),
             None => bad("key", format!("{variable} is not set; export it, or write it into .env in the agent folder")),
         });
     }
-    if let Some(address) = config.base_url.as_deref().filter(|_| common.engine.is_none()) {
-        findings.push(reach(address).await);
+    if let Some(address) = address {
+        findings.push(reach(&address).await);
     }
     findings
 }

@@ -53,8 +53,10 @@ struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Not,
-    /// The message says it.
+    /// The message says it, and shows the line.
     InMessage,
+    /// The message says it; the line is still to be shown.
+    LineLeft,
 }
 
 impl Place {
@@ -129,9 +131,11 @@ impl Failure {
         let code = if self.code.is_empty() { String::new() } else { format!("{}: ", self.code) };
         let paint = |style: Style, text: &str| format!("{style}{text}{style:#}");
         let mut text = format!("{} {code}{}\n", paint(RED.bold(), "error:"), harmless(&self.message));
-        if let Some(at) = self.at.as_ref().filter(|at| at.told == Told::Not) {
-            let file = harmless(&at.file).replace('\n', "␊");
-            text.push_str(&format!("  {} {file}:{}\n", paint(CYAN, "-->"), at.line));
+        if let Some(at) = self.at.as_ref().filter(|at| at.told != Told::InMessage) {
+            if at.told == Told::Not {
+                let file = harmless(&at.file).replace('\n', "␊");
+                text.push_str(&format!("  {} {file}:{}\n", paint(CYAN, "-->"), at.line));
+            }
             if let Some(source) = &at.source {
                 let number = at.line.to_string();
                 let source = harmless(source.trim_end());
@@ -159,6 +163,11 @@ impl Failure {
             Some(at) => format!("{} {}:{}", self.code, at.file, at.line),
             None => self.code.clone(),
         }
+    }
+
+    /// The file that is to be mended, as far as it is known.
+    pub(super) fn file(&self) -> Option<&str> {
+        self.at.as_ref().map(|at| at.file.as_str())
     }
 
     /// Whether the user's own files are the reason.
@@ -235,7 +244,8 @@ impl From<LogError> for Failure {
             LogError::SessionId { .. }
             | LogError::Held { .. }
             | LogError::NotFound { .. }
-            | LogError::Corrupt { .. } => Exit::Usage,
+            | LogError::Corrupt { .. }
+            | LogError::Io { .. } => Exit::Usage,
             _ => Exit::Failed,
         };
         Self::new(exit, error.code(), error.to_string())
@@ -260,7 +270,11 @@ impl From<CognetLookupError> for Failure {
 
 impl From<AgentError> for Failure {
     fn from(error: AgentError) -> Self {
-        let at = error.place().map(|at| Place::of(at, Told::InMessage));
+        let told = match error {
+            AgentError::Tools { .. } | AgentError::Engine(_) => Told::LineLeft,
+            _ => Told::InMessage,
+        };
+        let at = error.place().map(|at| Place::of(at, told));
         let failure = Self { at, ..Self::new(Exit::Usage, error.code(), error.to_string()) };
         match error {
             AgentError::Cognet(error) => error.into(),

@@ -9,9 +9,16 @@ use axon_runtime::AbortController;
 use tokio::sync::oneshot;
 
 use super::{chat::terminal, failure::Exit};
+use crate::log::leave_held_sessions;
 
 /// The reason that an interrupted wake records.
 pub(super) const USER: &str = "interrupted by the user";
+
+/// Ends the program at once, whatever it does.
+pub(super) fn leave(code: i32) -> ! {
+    leave_held_sessions();
+    std::process::exit(code)
+}
 
 /// Turns SIGINT and SIGTERM into an abort of the work under way.
 #[derive(Clone, Default)]
@@ -98,7 +105,7 @@ impl State {
             Some(controller) if !second => controller.abort(USER),
             _ => {
                 terminal::restore();
-                std::process::exit(Exit::Interrupted as i32)
+                leave(Exit::Interrupted as i32)
             }
         }
     }

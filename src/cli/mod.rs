@@ -44,6 +44,7 @@ pub fn main() -> ExitCode {
             runtime.shutdown_background();
             result
         });
+    crate::log::leave_held_sessions();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(json),

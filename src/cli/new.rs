@@ -26,7 +26,7 @@ const FILES: [(&str, &str); 10] = [
 pub(super) async fn new(dir: &Path) -> Result<(), Failure> {
     match fs::read_dir(dir) {
         Ok(mut entries) => {
-            if entries.next().is_some() {
+            if entries.any(|entry| !entry.is_ok_and(|entry| is_generated(&entry))) {
                 let message = format!("{} is not empty, and nothing in it was touched", dir.display());
                 return Err(
                     Failure::new(Exit::Usage, "ALREADY_EXISTS", message).hint("name a folder that does not exist yet")
@@ -50,6 +50,14 @@ pub(super) async fn new(dir: &Path) -> Result<(), Failure> {
     console.line(&format!("try it: cd {} && axon run \"hello\"", quoted(dir)))?;
     Ok(())
 }
+
+/// What every command makes in its agent folder.
+fn is_generated(entry: &fs::DirEntry) -> bool {
+    let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+    is_folder && GENERATED.iter().any(|name| entry.file_name() == *name)
+}
+
+const GENERATED: [&str; 2] = ["data", ".axon"];
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Usage, "UNWRITABLE", format!("{} could not be written: {error}", path.display()))

@@ -89,7 +89,9 @@ pub(super) fn chosen_session(common: &Common, agent: &Agent) -> Result<Option<Se
 }
 
 pub(super) fn no_session(agent: &Agent) -> Failure {
-    let message = format!("there is no session yet in {}", agent.sessions_dir().display());
+    let dir = agent.sessions_dir();
+    let dir = dir.strip_prefix(agent.dir()).unwrap_or(&dir);
+    let message = format!("there is no session yet in {}", dir.display());
     Failure::new(Exit::Usage, "SESSION_NOT_FOUND", message).hint("`axon run \"hello\"` begins one")
 }
 

@@ -13,10 +13,15 @@ use crate::files;
 /// Why a `.env` cannot be used. The text of a line is never repeated: it may hold a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum DotenvError {
-    #[error("{}: cannot be read: {cause}", path.display())]
+    #[error("{}: cannot be read: {cause}", named(path))]
     Io { path: PathBuf, cause: io::Error },
-    #[error("{}:{line}: {why}", path.display())]
+    #[error("{}:{line}: {why}", named(path))]
     Line { path: PathBuf, line: usize, why: &'static str },
+}
+
+/// By its path in the agent folder, as every file there.
+fn named(path: &Path) -> std::borrow::Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
 }
 
 /// The variables in a file of `NAME=value` lines; none when there is no such file. The last of a name stands.

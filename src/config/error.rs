@@ -78,7 +78,8 @@ impl fmt::Display for ConfigError {
             if n > 0 {
                 f.write_str("\n")?;
             }
-            write!(f, "{}", self.path.display())?;
+            // By its path in the agent folder, as every file there.
+            write!(f, "{CONFIG_FILE}")?;
             if let Some(place) = &problem.place {
                 write!(f, ":{}:{}", place.line, place.column)?;
             }

@@ -6,6 +6,7 @@ use toml::de::DeTable;
 
 use super::{
     CONFIG_FILE, ConfigError,
+    duplicate::Duplicates,
     schema::{
         AgentConfig, CapsuleConfig, CognetConfig, Config, EngineConfig, EngineTimeouts, FsPolicy, PolicyConfig, Price,
         SessionConfig, ToolGrants,
@@ -51,9 +52,14 @@ impl Config {
         }
         let (table, syntax) = DeTable::parse_recoverable(source);
         let mut problems = Problems::default();
+        let mut duplicates = Duplicates::new(source);
+        let mut syntax_problems = 0;
         for error in &syntax {
             let span = error.span().unwrap_or_default();
-            problems.add(span, format!("not TOML: {}", error.message()), None);
+            if let Some(message) = duplicates.told(&span, error.message()) {
+                problems.add(span, message, None);
+                syntax_problems += 1;
+            }
         }
         let config = read(agent_dir, table.get_ref(), &mut problems);
         if problems.is_empty() {
@@ -61,7 +67,7 @@ impl Config {
         }
         if !syntax.is_empty() {
             // What follows from broken syntax would only confuse.
-            problems.truncate(syntax.len());
+            problems.truncate(syntax_problems);
         }
         Err(ConfigError { path, problems: problems.told(source) })
     }

@@ -1,6 +1,7 @@
 //! `axon.toml` and `.env`: what the user configured.
 
 mod dotenv;
+mod duplicate;
 mod error;
 mod load;
 mod schema;

@@ -79,7 +79,14 @@ pub enum EngineConfigError {
     #[error("cannot read the engine's script {}: {source}", path.display())]
     UnreadableScript { path: PathBuf, source: std::io::Error },
     #[error("{}:{line}:{column}: {message}", path.display())]
-    InvalidScript { path: PathBuf, line: usize, column: usize, message: String },
+    InvalidScript {
+        path: PathBuf,
+        line: usize,
+        column: usize,
+        message: String,
+        /// The line itself.
+        source_line: Option<String>,
+    },
 }
 
 fn did_you_mean(nearest: &Option<&'static str>) -> String {
@@ -140,6 +147,12 @@ impl EngineSpec {
             (_, None) => {}
         }
         Ok(())
+    }
+
+    /// The address of the server that the engine asks, if it asks one.
+    pub(crate) fn address(&self) -> Option<&str> {
+        let asks = self.kind().ok().flatten() == Some(ProviderKind::OpenAi);
+        asks.then(|| self.base_url.as_deref().unwrap_or(super::openai::DEFAULT_BASE_URL))
     }
 
     /// The file that the engine is made of, if it is made of one.

@@ -10,6 +10,7 @@ use std::{
 use super::{
     Envelope, LogError, SessionId, SessionReader,
     file::{MAX_LINE_BYTES, read_exact_at},
+    lock::is_held,
     scan::{self, Head},
 };
 use crate::files;
@@ -97,20 +98,17 @@ fn last_of(dir: &Path, is_wanted: impl Fn(&Path) -> bool) -> Option<SessionId> {
     }
 }
 
-/// Whether a session is over and nothing happened in it.
+/// Whether nothing happened in a session and nobody writes it.
 fn is_unused(path: &Path) -> bool {
     let Ok(lines) = SessionReader::open(path) else { return false };
-    let mut over = true;
     for line in lines {
         // Damage is for whoever reads the session to tell.
         let Ok(line) = line else { return false };
-        let kind = line.kind.as_deref();
-        if line.is_entry() || kind == Some(WOKEN) {
+        if line.is_entry() || line.kind.as_deref() == Some(WOKEN) {
             return false;
         }
-        over = kind == Some("axon:session:closed");
     }
-    over
+    !is_held(path)
 }
 
 impl SessionInfo {

@@ -7,7 +7,10 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -31,6 +34,20 @@ pub(super) struct LockedFile {
     released: AtomicBool,
 }
 
+/// The files of this process that say who holds a session.
+static PID_FILES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn pid_files() -> MutexGuard<'static, Vec<PathBuf>> {
+    PID_FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For a process that ends with sessions open: the system frees the locks, and this is what it does not remove.
+pub(crate) fn leave_held_sessions() {
+    for path in pid_files().drain(..) {
+        let _ = fs::remove_file(path);
+    }
+}
+
 impl LockedFile {
     /// Opens or creates the file and takes the lock.
     pub fn open(path: &Path, session: &SessionId, create: bool) -> Result<Self, LogError> {
@@ -52,6 +69,7 @@ impl LockedFile {
             // A repair may have put another file in its place between the two calls.
             if still_at(&file, path) {
                 let locked = Self { file, pid_path: beside(path, "pid"), released: AtomicBool::new(false) };
+                pid_files().push(locked.pid_path.clone());
                 if fs::write(&locked.pid_path, std::process::id().to_string()).is_err() {
                     // No name is better than that of an earlier holder.
                     let _ = fs::remove_file(&locked.pid_path);
@@ -68,7 +86,12 @@ impl LockedFile {
         }
         // Closing alone would not do: a child that is just being forked holds a copy of the descriptor. Both calls are
         // for others' sake, a failure changes nothing for the session.
-        let _ = fs::remove_file(&self.pid_path);
+        let mut files = pid_files();
+        if let Some(mine) = files.iter().position(|path| *path == self.pid_path) {
+            files.swap_remove(mine);
+            let _ = fs::remove_file(&self.pid_path);
+        }
+        drop(files);
         let _ = self.file.unlock();
     }
 }
@@ -77,6 +100,13 @@ impl Drop for LockedFile {
     fn drop(&mut self) {
         self.release();
     }
+}
+
+/// Whether somebody writes the session. Asks for the lock, and holds it no longer than that takes.
+pub(super) fn is_held(path: &Path) -> bool {
+    let mut options = OpenOptions::new();
+    let file = files::regular(options.read(true), path);
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 fn open(path: &Path, create: bool) -> Result<File, LogError> {

@@ -37,6 +37,7 @@ pub(crate) use inputs::InputFolder;
 pub use inputs::{ENGINE_INPUT, InputExpander};
 pub use keeper::Fsync;
 pub use listing::{SessionInfo, last_session, last_woken_session, list_sessions, session_path};
+pub(crate) use lock::leave_held_sessions;
 pub use observer::{Lagged, Observer};
 pub use open::Opened;
 pub use prune::remove_session;

@@ -25,7 +25,8 @@ pub fn remove_session(path: &Path) -> Result<(), LogError> {
     removed
 }
 
-fn remove_held(path: &Path) -> Result<(), LogError> {
+/// The same for whoever holds it.
+pub(super) fn remove_held(path: &Path) -> Result<(), LogError> {
     let remove = |path: &Path| fs::remove_file(path).map_err(|cause| LogError::io("remove", path, cause));
     remove(path)?;
     for suffix in ["torn", "bad"] {

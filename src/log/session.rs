@@ -15,6 +15,7 @@ use super::{
     listing::session_path,
     lock::LockedFile,
     open,
+    prune::remove_held,
     writer::Shared,
 };
 
@@ -178,6 +179,22 @@ impl SessionLog {
             };
         self.shared().release();
         ended
+    }
+
+    /// Gives up a session in which nothing was to be done: one that holds no more than that it was opened is removed, any
+    /// other is closed.
+    ///
+    /// # Errors
+    /// As [`SessionLog::close`]; [`LogError::Io`] when the file cannot be removed.
+    pub async fn abandon(self) -> Result<(), LogError> {
+        self.shared().flush()?;
+        // A session that was resumed has more lines than the one of its opening.
+        if self.last_seq() != Some(0) {
+            return self.close().await;
+        }
+        let removed = remove_held(self.path());
+        self.shared().release();
+        removed
     }
 
     fn shared(&self) -> &Arc<Shared> {

@@ -137,6 +137,42 @@ fn new_touches_nothing_in_a_folder_that_is_not_empty() {
 }
 
 #[test]
+fn a_folder_that_holds_no_more_than_what_commands_make_there_becomes_an_agent() {
+    let agent = Agent::with(&[("data/sessions/s.jsonl", ""), (".axon/history", "kept\n")]);
+    let new = || {
+        let mut command = axon();
+        command.args(["new", "."]).current_dir(agent.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        finish(command.spawn().expect("axon starts"))
+    };
+    let ran = new();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(agent.read(".axon/history"), "kept\n");
+    assert_eq!(agent.run(&["run", "hello"]).code, Some(0));
+    assert_eq!(new().code, Some(2), "now it holds something");
+}
+
+#[test]
+fn what_is_wrong_in_a_file_of_the_agent_is_told_by_its_path_there_with_the_line() {
+    for (file, text, line) in [
+        ("axon.toml", "[agent]\nnme = \"x\"\n", "nme = \"x\""),
+        ("model.json", "{\"calls\":\n  nonsense\n}", "nonsense"),
+        ("tools/t.ts", "\nexport function f(x) { return x; }\n", "export function f(x)"),
+        ("cognets/mind.lua", "\nloop(= 1)\n", "loop(= 1)"),
+        (".env", "A=1\nno sign\n", ".env:2"),
+    ] {
+        let agent = Agent::with(&[(file, text)]);
+        let mut args = vec!["run", "x"];
+        if file == "model.json" {
+            args.extend(["--engine", "script:model.json"]);
+        }
+        let ran = agent.run(&args);
+        assert_eq!(ran.code, Some(2), "{file}: {ran:?}");
+        assert!(ran.stderr.contains(&format!("{file}:")) && ran.stderr.contains(line), "{file}: {ran:?}");
+        assert!(!ran.stderr.contains(agent.path().to_str().expect("a name")), "{file}: {ran:?}");
+    }
+}
+
+#[test]
 fn every_bundled_cognet_can_be_cloned_and_its_copy_loads() {
     let agent = Agent::empty();
     for (bundled, name) in [("@axon/zero", "mind"), ("@axon/repl", "calc"), ("@axon/echo", "parrot")] {

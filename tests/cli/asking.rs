@@ -8,7 +8,7 @@ use crate::{
 const RULES: &str = "[policy]\nrun = [\"sh\"]\n[policy.fs]\nread = [\".\"]\nwrite = [\"work\"]\n\
     [policy.tools]\n\"fs.write\" = \"ask\"\n\"fs.edit\" = \"ask\"\n\"process.run\" = \"ask\"\n";
 
-const QUESTION: &str = "once, for this session, or no: ";
+const QUESTION: &str = "[o]nce, for this [s]ession, or [n]o, then Enter: ";
 
 fn agent() -> Agent {
     Agent::with(&[("axon.toml", RULES), ("work/a.txt", "one\ntwo\nthree\n")])

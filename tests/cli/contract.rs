@@ -122,7 +122,12 @@ fn a_brain_that_never_stops_is_ended_by_its_tick_limit() {
     let agent = Agent::with(&[("cognets/probe.lua", &source)]);
     let ran = agent.run(&["run", "x"]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.stderr.contains("COGNET_MAX_TICKS"), "{ran:?}");
+    let line = 1 + source.lines().position(|line| line.starts_with("loop(")).expect("a loop");
+    for told in
+        ["COGNET_MAX_TICKS", &format!("--> cognets/probe.lua:{line}\n"), "loop(function", "hint: call wake.stop()"]
+    {
+        assert!(ran.stderr.contains(told), "{told}: {ran:?}");
+    }
     assert_eq!(of_kind(&agent.log(), "cognet:tick:complete").len(), 3);
 }
 

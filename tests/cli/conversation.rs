@@ -10,7 +10,7 @@ use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
 use serde_json::Value;
 
 use crate::{
-    minds::{SLOW_MODEL, slow_brain, stimuli},
+    minds::{SLOW_MODEL, brain, slow_brain, stimuli},
     support::{Agent, of_kind, read_log, until},
 };
 
@@ -29,7 +29,7 @@ struct Terminal<'a> {
 }
 
 impl<'a> Terminal<'a> {
-    fn start(agent: &'a Agent, (rows, cols): (u16, u16), args: &[&str]) -> Self {
+    fn start_in_any_state(agent: &'a Agent, (rows, cols): (u16, u16), args: &[&str]) -> Self {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).expect("a terminal");
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_axon"));
@@ -59,7 +59,11 @@ impl<'a> Terminal<'a> {
                 }
             }
         });
-        let terminal = Self { agent, child, master: pair.master, writer, screen };
+        Self { agent, child, master: pair.master, writer, screen }
+    }
+
+    fn start(agent: &'a Agent, size: (u16, u16), args: &[&str]) -> Self {
+        let terminal = Self::start_in_any_state(agent, size, args);
         terminal.until_prompt();
         terminal
     }
@@ -264,11 +268,63 @@ fn ctrl_c_interrupts_the_wake_and_a_second_one_leaves() {
     terminal.until_prompt();
     assert!(!terminal.text().contains("thinking"), "the sign is gone: {}", terminal.text());
     assert_eq!(of_kind(&terminal.log(), "kernel:run:interrupted").len(), 1);
+    assert!(terminal.text().contains("Ctrl-C once more leaves"), "{}", terminal.text());
+    terminal.type_in(CTRL_C);
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn between_two_wakes_ctrl_c_takes_a_line_that_was_begun_and_then_twice_leaves() {
+    let agent = Agent::empty();
+    let terminal = Terminal::start(&agent, (24, 80), &["chat", "--cognet", "@axon/echo"]);
+    for begun in ["half a line", "another\x1b\rof two rows", &"long ".repeat(30)] {
+        terminal.type_in(begun);
+        terminal.until(begun.split('\x1b').next().expect("a row").trim_end().get(..11).unwrap_or("another"));
+        terminal.type_in(CTRL_C);
+        terminal.until_prompt();
+        assert!(!terminal.text().contains("once more leaves"), "{}", terminal.text());
+    }
     terminal.type_in(CTRL_C);
     terminal.until("Ctrl-C once more leaves");
     terminal.until_prompt();
+    terminal.enter("still here");
+    terminal.until_logged("kernel:run:complete", 1);
+    terminal.until_prompt();
     terminal.type_in(CTRL_C);
+    until("told again", || (terminal.text().matches("once more leaves").count() == 2).then_some(()));
+    terminal.until_prompt();
+    terminal.type_in(CTRL_C);
+    assert_eq!(stimuli(&terminal.log()), ["still here"]);
     assert_eq!(terminal.end(), 0);
+}
+
+/// Blocks that do not end.
+const ENDLESS: &str = "await new Promise(() => setInterval(() => {}, 1000))";
+
+#[test]
+fn what_is_typed_during_a_wake_that_ctrl_c_ends_is_answered_next_and_a_line_begun_is_gone_on_with() {
+    for command in ["chat", "dev"] {
+        let agent = Agent::empty();
+        let terminal = Terminal::start(&agent, (40, 100), &[command, "--cognet", "@axon/repl"]);
+        terminal.enter(ENDLESS);
+        terminal.until_logged("capsule:block:start", 1);
+        terminal.enter("\"waiting1\"");
+        terminal.enter("\"waiting2\"");
+        terminal.type_in("\"half");
+        terminal.until("what was typed waits its turn");
+        terminal.type_in(CTRL_C);
+        terminal.until("→ waiting2");
+        terminal.until("> \"half");
+        terminal.enter(" a line\"");
+        terminal.until("→ half a line");
+        terminal.until_prompt();
+        assert_eq!(stimuli(&terminal.log()), [ENDLESS, "\"waiting1\"", "\"waiting2\"", "\"half a line\""], "{command}");
+        assert_eq!(of_kind(&terminal.log(), "kernel:run:interrupted").len(), 1, "{command}");
+        terminal.type_in(CTRL_D);
+        assert_eq!(terminal.end(), 0);
+        let history = agent.read(".axon/history");
+        assert!(history.contains("waiting1") && history.contains("half a line"), "{history}");
+    }
 }
 
 #[test]
@@ -285,6 +341,9 @@ fn a_second_ctrl_c_during_a_wake_that_does_not_end_leaves_the_terminal_as_it_was
         terminal.child.try_wait().expect("the child is ours")
     });
     assert_eq!(terminal.end(), 130);
+    let left = std::fs::read_dir(agent.path().join("data/sessions")).expect("the sessions");
+    let left: Vec<_> = left.map(|entry| entry.expect("an entry").path()).collect();
+    assert_eq!(left, agent.sessions(), "no file stays that says who holds the session");
 }
 
 #[test]
@@ -322,14 +381,87 @@ fn in_dev_a_save_during_a_wake_is_the_next_answers_and_what_is_typed_meanwhile_i
 }
 
 #[test]
+fn the_line_above_the_prompt_is_of_the_last_reload_without_a_key_being_pressed() {
+    let agent = Agent::with(&[("cognets/mind.lua", &brain("1"))]);
+    let terminal = Terminal::start(&agent, (50, 100), &["dev"]);
+    let stands = |what: &str| {
+        until(what, || {
+            let text = terminal.text();
+            let mut rows = text.lines().rev();
+            (rows.next()?.trim_end() == ">" && rows.next()?.contains(what)).then_some(())
+        });
+    };
+    for generation in 2..6 {
+        agent.write("cognets/mind.lua", &brain(&generation.to_string()));
+        stands(&format!("mind · generation {generation} · reloaded in"));
+    }
+    agent.write("cognets/mind.lua", "loop(\n");
+    stands("✗ COGNET_SYNTAX cognets/mind.lua:");
+    agent.write("cognets/mind.lua", &brain("mended"));
+    stands("mind · generation 6 · reloaded in");
+    assert!(!terminal.text().lines().rev().nth(1).expect("a row").contains('✗'), "{}", terminal.text());
+    terminal.type_in(CTRL_D);
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn in_dev_what_a_cognet_prints_is_shown_and_the_tables_that_it_leaves_for_programs_are_not() {
+    let says = "kernel.emit(\"cognet:log:info\", { value = { a = \"table\" } })\nprint(\"printed\", { b = 1 })\n";
+    let agent = Agent::with(&[("cognets/mind.lua", &(brain("1") + says))]);
+    let terminal = Terminal::start(&agent, (40, 100), &["dev"]);
+    terminal.until("· printed\t{b = 1}".replace('\t', " ").split(' ').nth(1).expect("a word"));
+    assert!(!terminal.text().contains("\"table\""), "{}", terminal.text());
+    terminal.type_in(CTRL_D);
+    assert_eq!(terminal.end(), 0);
+    let agent = Agent::empty();
+    assert_eq!(agent.run(&["clone", "@axon/zero", "mind"]).code, Some(0));
+    let terminal = Terminal::start(&agent, (40, 100), &["dev"]);
+    terminal.until("mind · generation 1");
+    assert!(!terminal.text().contains("· {"), "nothing has happened: {}", terminal.text());
+    terminal.type_in(CTRL_D);
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn who_waits_for_an_agent_that_does_not_load_can_leave_and_what_they_type_is_kept() {
+    const UNTYPED: &str = "export function f(x) { return x; }\n";
+    for (file, text) in [("cognets/mind.lua", "loop("), ("tools/t.ts", UNTYPED), ("axon.toml", "x = 1\n")] {
+        for leave in [CTRL_D, "/exit\r", CTRL_C] {
+            let agent = Agent::with(&[("cognets/mind.lua", &brain("1")), (file, text)]);
+            let terminal = Terminal::start_in_any_state(&agent, (40, 100), &["dev"]);
+            terminal.until(&format!("waiting for a change of {file}; /exit or Ctrl-D leaves"));
+            terminal.until_prompt();
+            terminal.type_in(leave);
+            assert_eq!(terminal.end(), if leave == CTRL_C { 130 } else { 0 }, "{file}");
+        }
+    }
+    let agent = Agent::with(&[("cognets/mind.lua", "loop(")]);
+    let terminal = Terminal::start_in_any_state(&agent, (40, 100), &["dev"]);
+    terminal.until("waiting for a change");
+    terminal.until_prompt();
+    terminal.enter("hello");
+    terminal.until_prompt();
+    agent.write("cognets/mind.lua", &brain("now"));
+    terminal.until("now:hello");
+    terminal.until_prompt();
+    terminal.type_in(CTRL_D);
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
 fn a_conversation_is_asked_in_between_and_goes_on() {
-    const QUESTION: &str = "once, for this session, or no:";
+    const QUESTION: &str = "[o]nce, for this [s]ession, or [n]o, then Enter:";
     let rules = "[policy.fs]\nread = [\".\"]\nwrite = [\"work\"]\n[policy.tools]\n\"fs.write\" = \"ask\"\n";
     let agent = Agent::with(&[("axon.toml", rules), ("work/a.txt", "one\n")]);
-    let terminal = Terminal::start(&agent, (40, 100), &["chat", "--cognet", "@axon/repl"]);
-    for (content, answer, outcome) in [("first", "n", "POLICY_DENIED"), ("second", "o", "✓ await fs.write")] {
+    let terminal = Terminal::start(&agent, (80, 100), &["chat", "--cognet", "@axon/repl"]);
+    let until_asked = |count: usize| {
+        until("a question", || (terminal.text().matches(QUESTION).count() == count).then_some(()));
+    };
+    for (content, answer, outcome, count) in
+        [("first", "n", "POLICY_DENIED", 1), ("second", "o", "✓ await fs.write", 2)]
+    {
         terminal.enter(&format!("await fs.write('work/a.txt', '{content}')"));
-        terminal.until(QUESTION);
+        until_asked(count);
         terminal.until_prompt();
         assert!(terminal.text().contains("fs.write(\"work/a.txt\")"), "{}", terminal.text());
         terminal.enter(answer);
@@ -339,7 +471,20 @@ fn a_conversation_is_asked_in_between_and_goes_on() {
         terminal.until_prompt();
     }
     assert_eq!(agent.read("work/a.txt"), "second");
-    terminal.enter("20 + 22");
+    // What was typed before a question is no answer to it, and is said to the agent once it is answered.
+    let busy = "await new Promise(done => setTimeout(done, 700)); await fs.write('work/a.txt', 'third')";
+    terminal.enter(busy);
+    terminal.until_logged("capsule:block:start", 3);
+    terminal.enter("'o' + 'k'");
+    terminal.type_in("20 +");
+    until_asked(3);
+    terminal.until_prompt();
+    // One answer too many is not said to the agent.
+    terminal.type_in("n\ro\r");
+    terminal.until("no question is open: o was not said");
+    terminal.until("→ ok");
+    terminal.until("> 20 +");
+    terminal.enter(" 22");
     terminal.until("→ 42");
     terminal.until_prompt();
     terminal.type_in(CTRL_D);

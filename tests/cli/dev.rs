@@ -203,6 +203,25 @@ fn an_agent_that_does_not_load_yet_is_waited_for() {
     assert_eq!(agent.sessions().len(), 1, "one session, however often it took");
 }
 
+#[test]
+fn without_a_terminal_a_wake_that_failed_is_told_by_the_exit_code() {
+    let agent = Agent::empty();
+    for (args, input, code) in [
+        (&["chat", "--cognet", "@axon/zero"][..], "x\n", 1),
+        (&["dev", "--headless", "--cognet", "@axon/zero"], "x\n", 1),
+        (&["dev", "--headless", "--json", "--cognet", "@axon/zero"], "x\n", 1),
+        (&["chat", "--cognet", "@axon/zero"], "", 0),
+        (&["chat", "--cognet", "@axon/echo"], "x\ny\n", 0),
+    ] {
+        let ran = agent.run_with_input(args, input);
+        assert_eq!(ran.code, Some(code), "{args:?}: {ran:?}");
+        if args.contains(&"--json") {
+            let last = ran.stdout.lines().last().expect("a line");
+            assert!(last.contains("\"WAKES_FAILED\""), "{ran:?}");
+        }
+    }
+}
+
 /// The ways in which editors and other programs save a file.
 const WAYS: [fn(&Path, &str); 5] = [
     // In place.

@@ -249,6 +249,26 @@ fn the_doctor_tells_of_each_thing_that_does_not_work_and_ends_with_1() {
 }
 
 #[test]
+fn the_doctor_names_what_an_engine_lacks_and_asks_the_providers_own_server_where_no_other_is_named() {
+    // Nothing leaves the machine: a proxy that is not there is asked.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let agent = Agent::with(&[("axon.toml", "[engine]\nprovider = \"openai\"\nmodel = \"m\"\n")]);
+    let mut command = agent.command(&["doctor"]);
+    command.env("HTTPS_PROXY", format!("http://{free}")).env_remove("NO_PROXY").env_remove("no_proxy");
+    let ran = crate::support::finish(
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().expect("axon starts"),
+    );
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("!!  engine: ") && ran.stdout.contains("OPENAI_API_KEY is not set"), "{ran:?}");
+    assert!(ran.stdout.contains("!!  server: https://api.openai.com/v1 cannot be reached"), "{ran:?}");
+    assert!(!ran.stdout.contains("unconfigured"), "{ran:?}");
+
+    let agent = Agent::with(&[("model.json", "{\"calls\":[{\"text\":\"x\"}]}")]);
+    let ran = agent.run(&["doctor", "--engine", "script:model.json"]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("ok  engine: script in model.json\n"), "{ran:?}");
+}
+
+#[test]
 fn the_doctor_reaches_a_server_that_answers() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

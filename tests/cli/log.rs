@@ -180,7 +180,8 @@ fn chat_answers_each_line_and_goes_on_after_a_failed_wake() {
         "defineCognet { name = \"moody\", version = \"1\", abi = \"9\" }\nloop(function(wake)\n\twake.stop()\n\tlocal said = wake.stimuli[1].data.content\n\tif said == \"fail\" then error(\"no\") end\n\tkernel.output(\"cognet:output:text\", { content = \"heard \" .. said })\nend)\n",
     )]);
     let ran = agent.run_with_input(&["chat"], "one\n\nfail\ntwo\n/exit\nnever\n");
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "heard one\nheard two\n"), "{ran:?}");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), "heard one\nheard two\n"), "{ran:?}");
+    assert!(ran.stderr.ends_with("1 of 3 wakes failed\n"), "a program is told in the end: {ran:?}");
     assert!(ran.stderr.contains("cognets/moody.lua:5"), "{ran:?}");
     assert!(
         !ran.stderr.contains('>') || !ran.stderr.contains("Ctrl-C"),

@@ -329,6 +329,105 @@ fn the_last_session_is_one_in_which_something_happened_and_not_a_load_that_faile
 }
 
 #[test]
+fn a_start_that_fails_before_anything_happened_leaves_no_session_and_no_file_beside_one() {
+    let agent = Agent::with(&[("model.json", "{"), ("bad/boot.md/x", ""), ("bad/model.json", "{\"calls\":[]}")]);
+    let echo = agent.run(&["run", "--session", "real", "--cognet", "@axon/echo", "kept in mind"]);
+    assert_eq!(echo.code, Some(0), "{echo:?}");
+    for engine in ["script:nope.json", "script:model.json", "nonsense:x"] {
+        for session in [&["--session", "made"][..], &[]] {
+            for command in [&["run", "x"][..], &["chat"]] {
+                let ran = agent.run(&[command, session, &["--engine", engine]].concat());
+                assert_eq!(ran.code, Some(2), "{engine}: {ran:?}");
+            }
+        }
+    }
+    let files = || {
+        let entries = std::fs::read_dir(agent.path().join("data/sessions")).expect("the sessions");
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name")).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(files(), ["real.jsonl"]);
+    // A session that was there stays, and is closed.
+    let ran = agent.run(&["run", "--session", "real", "--engine", "script:nope.json", "x"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(files(), ["real.jsonl"]);
+    let log = read_log(&agent.path().join("data/sessions/real.jsonl"));
+    assert_eq!(log.last().expect("a line")["type"], "axon:session:closed");
+    assert!(agent.run(&["log", "show"]).stdout.contains("kept in mind"));
+    let on = agent.run(&["run", "--continue", "--json", "--cognet", "@axon/echo", "again"]);
+    assert!(on.code == Some(0) && on.stdout.contains("\"sessionId\":\"real\""), "{on:?}");
+}
+
+#[test]
+fn a_session_whose_writer_was_killed_before_anything_happened_is_not_the_last_one() {
+    let agent = Agent::empty();
+    assert_eq!(agent.run(&["run", "--session", "real", "--cognet", "@axon/echo", "kept in mind"]).code, Some(0));
+    let mut chat = agent.command(&["chat", "--session", "killed", "--cognet", "@axon/echo"]);
+    let mut child =
+        chat.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("axon starts");
+    let path = agent.path().join("data/sessions/killed.jsonl");
+    until("it is open", || (!of_kind(&read_log(&path), "cognet:load:complete").is_empty()).then_some(()));
+    child.kill().expect("it is ours");
+    finish(child);
+    assert!(agent.path().join("data/sessions/killed.jsonl.pid").exists(), "nobody was left to remove it");
+    assert!(agent.run(&["log", "show"]).stdout.contains("kept in mind"));
+    assert!(agent.run(&["log", "check"]).stdout.starts_with("session real is sound"));
+    // Nor does what it left stand in the way.
+    let on = agent.run(&["run", "--session", "killed", "--cognet", "@axon/echo", "on"]);
+    assert_eq!((on.code, on.stdout.as_str()), (Some(0), "on\n"), "{on:?}");
+    assert!(!agent.path().join("data/sessions/killed.jsonl.pid").exists());
+}
+
+#[test]
+fn a_session_of_one_torn_line_is_called_so_by_every_command() {
+    let agent = Agent::empty();
+    for torn in ["{\"v\":1,\"id\":\"01", "not an envelope\n"] {
+        agent.write("data/sessions/s.jsonl", torn);
+        let list = agent.run(&["log", "list"]);
+        assert!(list.code == Some(0) && list.stdout.contains("torn last line"), "{list:?}");
+        let check = agent.run(&["log", "check", "s"]);
+        assert!(check.code == Some(0) && check.stdout.contains("is sound but for a torn last line"), "{check:?}");
+    }
+}
+
+#[test]
+fn where_nothing_is_shown_standard_error_says_why() {
+    let agent = Agent::empty();
+    assert_eq!(agent.run(&["chat", "--session", "s", "--cognet", "@axon/echo"]).code, Some(0));
+    let entries = agent.run(&["log", "show", "s"]);
+    assert!(entries.code == Some(0) && entries.stderr.contains("no entries; --all shows telemetry"), "{entries:?}");
+    for args in
+        [&["--type", "foo"][..], &["--type", "foo", "--json"], &["--type", "cogn"], &["--last", "2", "--type", "foo"]]
+    {
+        let ran = agent.run(&[&["log", "show", "s"], args].concat());
+        assert!(ran.code == Some(0) && ran.stdout.is_empty(), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("nothing to show of session s: nothing in it is of type"), "{args:?}: {ran:?}");
+    }
+    let some = agent.run(&["log", "show", "s", "--type", "cognet:load"]);
+    assert!(some.stderr.is_empty() && !some.stdout.is_empty(), "{some:?}");
+}
+
+#[test]
+fn an_engines_input_is_counted_unless_it_is_asked_for_in_full() {
+    let said = "long ".repeat(2_000);
+    let model = serde_json::json!({ "calls": [{ "text": format!("<text>{said}</text><done/>") }] }).to_string();
+    let agent = Agent::with(&[("model.json", &model)]);
+    let args = ["chat", "--session", "s", "--cognet", "@axon/zero", "--engine", "script:model.json"];
+    assert_eq!(agent.run_with_input(&args, "first\nsecond\n").code, Some(0));
+    let shown = agent.run(&["log", "show", "s", "--type", "kernel:engine:input"]).stdout;
+    let rows: Vec<_> = shown.lines().collect();
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.len() < 160), "{shown}");
+    assert!(rows[0].contains("messages") && rows[0].contains("characters new"), "{shown}");
+    assert!(rows[1].contains("of them sent before"), "{shown}");
+    for whole in ["--expand", "--json"] {
+        let shown = agent.run(&["log", "show", "s", "--type", "kernel:engine:input", whole]).stdout;
+        assert!(shown.contains(said.trim_end()), "{whole}");
+    }
+}
+
+#[test]
 fn json_all_shows_telemetry_as_all_does() {
     let agent = agent_with_a_session();
     let show = |args: &[&str]| {

@@ -40,7 +40,7 @@ const COMMANDS: [(&str, Command, &str); 7] = [
 
 const KEYS: &str = "\
 Alt-Enter begins another line, a pasted text stays one message, arrows and Ctrl-R look through what was typed.
-Ctrl-C interrupts the agent; a second one leaves.
+Ctrl-C interrupts the agent; a second one leaves. A line that was begun it takes first.
 ";
 
 /// Whether the conversation goes on.
@@ -94,7 +94,7 @@ pub(super) async fn run(
         Command::Exit => return Ok(Then::Leave),
         Command::Unknown(word) => {
             let nearest = crate::text::nearest(&word, COMMANDS.iter().map(|(name, ..)| *name));
-            let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
+            let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_else(|| ".".to_owned());
             face.note(&format!("there is no command {word}{hint} /help lists them"))?;
         }
     }

@@ -4,7 +4,11 @@ use std::{
     borrow::Cow,
     io::{self, IsTerminal},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc as std_mpsc,
+    },
     time::Duration,
 };
 
@@ -17,11 +21,12 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{
     Typed,
+    ahead::Ahead,
     fold::clip,
     screen::{Screen, erase_rows},
     terminal::columns,
 };
-use crate::cli::console::DIM;
+use crate::cli::console::{DIM, harmless};
 
 /// Lines that the history keeps.
 const HISTORY_LINES: usize = 2_000;
@@ -38,10 +43,15 @@ pub(super) type Status = Arc<Mutex<String>>;
 /// Reads lines on a thread of its own, one at a time and only when asked: between two of them the terminal is the
 /// answer's.
 pub(super) struct Editor {
-    requests: std_mpsc::Sender<()>,
+    /// Each with what the line begins with.
+    requests: std_mpsc::Sender<String>,
     typed: mpsc::Receiver<io::Result<Typed>>,
     screen: Screen,
     asked: bool,
+    /// Shared with the thread, which puts a line aside for a question.
+    ahead: Arc<Mutex<Ahead>>,
+    /// The line that is being edited is to be put aside.
+    put_aside: Arc<AtomicBool>,
 }
 
 impl Editor {
@@ -49,32 +59,75 @@ impl Editor {
     pub(super) fn new(screen: Screen, status: Status, history: Option<PathBuf>) -> Self {
         let (requests, asked) = std_mpsc::channel();
         let (sender, typed) = mpsc::channel(1);
-        let desk = Desk { screen: screen.clone(), status, history };
+        let ahead = Arc::<Mutex<Ahead>>::default();
+        let put_aside = Arc::<AtomicBool>::default();
+        let desk = Desk { screen: screen.clone(), status, history, ahead: ahead.clone(), put_aside: put_aside.clone() };
         std::thread::spawn(move || {
-            while asked.recv().is_ok() {
-                let line = desk.read();
+            while let Ok(begun) = asked.recv() {
+                let line = desk.read(begun);
                 let failed = line.is_err();
                 if sender.blocking_send(line).is_err() || failed {
                     return;
                 }
             }
         });
-        Self { requests, typed, screen, asked: false }
+        Self { requests, typed, screen, asked: false, ahead, put_aside }
     }
 
-    /// Drops what was typed before a question was there to be read.
-    pub(super) fn forget_typed(&self) {
-        // A terminal that is gone has nothing to be dropped.
-        #[cfg(unix)]
-        let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+    /// Keeps what was typed so far for later: it answers no question that was not there to be read.
+    pub(super) fn put_aside(&self) -> io::Result<()> {
+        if self.asked {
+            // The thread does it once it is shown that there is news.
+            self.put_aside.store(true, Ordering::SeqCst);
+            return Ok(());
+        }
+        self.ahead().read()
+    }
+
+    /// Takes an answer that was typed after the last one was taken, before what is said to the agent.
+    pub(super) fn take_surplus(&self) -> io::Result<Option<String>> {
+        if self.asked { Ok(None) } else { self.ahead().read_after_answer() }
     }
 
     /// The next thing that is typed. Nothing is lost when the future is dropped: the line goes on being edited.
     pub(super) async fn next(&mut self) -> io::Result<Typed> {
         if !self.asked {
-            self.screen.begin_edit()?;
-            self.asked = self.requests.send(()).is_ok();
+            let (whole, begun) = {
+                let mut ahead = self.ahead();
+                let whole = ahead.next();
+                let begun = if whole.is_none() { ahead.begun() } else { String::new() };
+                (whole, begun)
+            };
+            if let Some(typed) = whole {
+                if let Typed::Line(line) = &typed {
+                    self.screen.note(&format!("{MARK}{}", harmless(line)))?;
+                }
+                return Ok(typed);
+            }
+            self.ask(begun)?;
         }
+        self.typed().await
+    }
+
+    /// The next thing that is typed, other than what was put aside.
+    pub(super) async fn answer(&mut self) -> io::Result<Typed> {
+        if !self.asked {
+            self.ask(String::new())?;
+        }
+        self.typed().await
+    }
+
+    fn ask(&mut self, begun: String) -> io::Result<()> {
+        self.screen.begin_edit()?;
+        self.asked = self.requests.send(begun).is_ok();
+        Ok(())
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn typed(&mut self) -> io::Result<Typed> {
         let typed = self.typed.recv().await.unwrap_or(Ok(Typed::End));
         self.asked = false;
         typed
@@ -86,6 +139,8 @@ struct Desk {
     screen: Screen,
     status: Status,
     history: Option<PathBuf>,
+    ahead: Arc<Mutex<Ahead>>,
+    put_aside: Arc<AtomicBool>,
 }
 
 /// A line that was put aside, and where the cursor was in it.
@@ -96,8 +151,8 @@ struct Draft {
 }
 
 impl Desk {
-    fn read(&self) -> io::Result<Typed> {
-        let mut draft = Draft::default();
+    fn read(&self, begun: String) -> io::Result<Typed> {
+        let mut draft = Draft { cursor: begun.len(), text: begun };
         let typed = loop {
             // What came before the editor had the terminal.
             self.screen.let_through(String::new)?;
@@ -106,8 +161,21 @@ impl Desk {
                 Signal::ExternalBreak(text) => {
                     draft = Draft { text, cursor: line.current_insertion_point() };
                     self.screen.let_through(|| self.aside(&draft))?;
+                    if self.put_aside.swap(false, Ordering::SeqCst) {
+                        let begun = std::mem::take(&mut draft).text;
+                        self.ahead.lock().unwrap_or_else(PoisonError::into_inner).keep(&begun);
+                    }
                 }
                 Signal::Success(text) => break Typed::Line(text),
+                // Ctrl-C. A line that was begun is what it takes away, and nothing else.
+                Signal::HostCommand(_) => {
+                    let text = line.current_buffer_contents().to_owned();
+                    draft = Draft { text, cursor: line.current_insertion_point() };
+                    self.screen.erase(&self.aside(&draft))?;
+                    if std::mem::take(&mut draft).text.is_empty() {
+                        break Typed::Interrupt;
+                    }
+                }
                 Signal::CtrlC => break Typed::Interrupt,
                 _ => break Typed::End,
             }
@@ -122,6 +190,11 @@ impl Desk {
         for modifier in [KeyModifiers::ALT, KeyModifiers::SHIFT] {
             keys.add_binding(modifier, KeyCode::Enter, ReedlineEvent::Edit(vec![EditCommand::InsertNewline]));
         }
+        keys.add_binding(
+            KeyModifiers::CONTROL,
+            KeyCode::Char('c'),
+            ReedlineEvent::ExecuteHostCommand("interrupt".to_owned()),
+        );
         let mut line = Reedline::create()
             .with_edit_mode(Box::new(Emacs::new(keys)))
             .use_bracketed_paste(true)

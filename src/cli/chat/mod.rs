@@ -1,5 +1,6 @@
 //! `axon chat` and `axon dev`: a conversation, in `dev` with a cognet that is being written.
 
+mod ahead;
 mod commands;
 mod editor;
 mod fold;
@@ -19,10 +20,10 @@ use tokio::sync::{mpsc, watch};
 
 use super::{
     args::{Common, Dev},
-    console::{DIM, YELLOW},
+    console::{DIM, YELLOW, harmless},
     failure::Failure,
     follow::{Printer, View},
-    interrupt::Interrupts,
+    interrupt::{Interrupts, USER},
     run,
 };
 use crate::{
@@ -32,6 +33,7 @@ use crate::{
     policy::{Approver, Unattended},
     session::{Session, Survey},
 };
+use commands::{Command, Then, Typist};
 use editor::{Editor, Status};
 use question::questions;
 use screen::{Detail, Screen};
@@ -91,7 +93,20 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
     let mut watcher = dev.map(|_| Watcher::new());
     let (asking, questions) = questions();
     let approver: Arc<dyn Approver> = if on_terminal { Arc::new(asking) } else { Arc::new(Unattended) };
-    let (agent, survey, session) = open(common, &face, approver, watcher.as_mut()).await?;
+    let status = Status::default();
+    let (mut input, quiet) = match &face {
+        Face::Screen(screen) => {
+            let history = common.agent.join(".axon").join("history");
+            let quiet = terminal::Quiet::begin()?;
+            (Input::Editor(Editor::new(screen.clone(), status.clone(), Some(history))), Some(quiet))
+        }
+        Face::Plain(_) => (Input::Pipe { lines: lines(), face: face.clone() }, None),
+    };
+    let Some(Opened { agent, survey, session, before }) =
+        open(common, &face, approver, watcher.as_mut(), &mut input).await?
+    else {
+        return Ok(());
+    };
 
     if dev.is_some() {
         for rule in session.idle_rules(&agent) {
@@ -102,16 +117,9 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
     let (printed, progress) = watch::channel(None);
     let observer = session.log().subscribe(session.opened_after());
     let printer = tokio::spawn(print(observer, face.clone(), printed));
-    let status = Status::default();
-    let (input, quiet) = match &face {
-        Face::Screen(screen) => {
-            face.note(&greeting(&session))?;
-            let history = agent.dir().join(".axon").join("history");
-            let quiet = terminal::Quiet::begin()?;
-            (Input::Editor(Editor::new(screen.clone(), status.clone(), Some(history))), Some(quiet))
-        }
-        Face::Plain(_) => (Input::Pipe { lines: lines(), face: face.clone() }, None),
-    };
+    if let Face::Screen(screen) = &face {
+        screen.note(&greeting(&session))?;
+    }
     let price = agent.config().engine.price;
     let dir = agent.dir().to_owned();
     let types = dev.map(|_| dir.clone());
@@ -132,7 +140,7 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
         price,
         types,
     };
-    let (session, talked) = talk.go().await;
+    let (session, talked) = talk.go(before).await;
     drop(quiet);
     let closed = session.close().await;
     printer.await.map_err(io::Error::other)??;
@@ -140,13 +148,25 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
     Ok(closed?)
 }
 
-/// Opens the session. While somebody writes the agent, one that does not load yet is waited for.
+/// An agent that a conversation can begin with.
+struct Opened {
+    agent: Agent,
+    survey: Survey,
+    session: Session,
+    /// What was typed until then.
+    before: Vec<Typed>,
+}
+
+/// Opens the session. While somebody writes the agent, one that does not load yet is waited for; `None` when a person would
+/// not wait.
 async fn open(
     common: &Common,
     face: &Face,
     approver: Arc<dyn Approver>,
     mut watcher: Option<&mut Watcher>,
-) -> Result<(Agent, Survey, Session), Failure> {
+    input: &mut Input,
+) -> Result<Option<Opened>, Failure> {
+    let mut before = Vec::new();
     // One session, however often it takes.
     let mut chosen = None;
     let place = Place { dir: common.agent.clone(), engine: common.engine.clone() };
@@ -163,22 +183,62 @@ async fn open(
             Ok::<_, Failure>((agent, session))
         };
         match (opened.await, watcher.as_deref_mut()) {
-            (Ok((agent, session)), _) => return Ok((agent, survey, session)),
+            (Ok((agent, session)), _) => return Ok(Some(Opened { agent, survey, session, before })),
             (Err(failure), Some(watcher)) if failure.is_of_files() => {
                 face.note(&failure.text())?;
-                face.note(&format!("{DIM}waiting for a change of the file{DIM:#}"))?;
-                watcher.changed().await;
+                let file = failure.file().map_or_else(|| "the agent's files".to_owned(), harmless);
+                let leave = if matches!(face, Face::Screen(_)) { "; /exit or Ctrl-D leaves" } else { "" };
+                face.note(&format!("{DIM}waiting for a change of {file}{leave}{DIM:#}"))?;
+                if wait(watcher, input, &mut before).await? == Then::Leave {
+                    return Ok(None);
+                }
             }
             (Err(failure), _) => return Err(failure),
         }
     }
 }
 
+/// Waits for a change of the agent's files, and keeps what a person says to the agent meanwhile.
+async fn wait(watcher: &mut Watcher, input: &mut Input, before: &mut Vec<Typed>) -> Result<Then, Failure> {
+    let is_person = matches!(input, Input::Editor(_));
+    loop {
+        let typed = tokio::select! {
+            () = watcher.changed() => return Ok(Then::GoOn),
+            typed = input.next(), if is_person => typed?,
+        };
+        match typed {
+            Typed::End => return Ok(Then::Leave),
+            Typed::Interrupt => return Err(Failure::interrupted(USER)),
+            Typed::Line(line) => match Command::of(&line, Typist::Person) {
+                Some(Command::Exit) => return Ok(Then::Leave),
+                _ => before.push(Typed::Line(line)),
+            },
+        }
+    }
+}
+
 impl Input {
-    /// Drops what was typed and has not been read, where a person types.
-    fn forget_typed(&self) {
-        if let Self::Editor(editor) = self {
-            editor.forget_typed();
+    /// Keeps what was typed and has not been read for later, where a person types.
+    fn put_aside(&self) -> io::Result<()> {
+        match self {
+            Self::Editor(editor) => editor.put_aside(),
+            Self::Pipe { .. } => Ok(()),
+        }
+    }
+
+    /// Takes an answer too many from what a person has typed since the last one.
+    fn take_surplus(&self) -> io::Result<Option<String>> {
+        match self {
+            Self::Editor(editor) => editor.take_surplus(),
+            Self::Pipe { .. } => Ok(None),
+        }
+    }
+
+    /// The next thing that is typed, for a question: what was put aside is no answer.
+    async fn answer(&mut self) -> io::Result<Typed> {
+        match self {
+            Self::Editor(editor) => editor.answer().await,
+            Self::Pipe { .. } => self.next().await,
         }
     }
 
@@ -281,10 +341,11 @@ fn lines() -> mpsc::Receiver<io::Result<Piped>> {
     receiver
 }
 
-/// Whether there is a terminal on both sides that can do more than print.
+/// Whether all three streams are a terminal that can do more than print: what is typed, said and told share one screen.
 fn has_terminal() -> bool {
     io::stdin().is_terminal()
         && io::stdout().is_terminal()
+        && io::stderr().is_terminal()
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{
     fold::{Running, clip, duration},
     prose::Prose,
-    terminal::columns,
+    terminal::{columns, has_typed},
 };
 use crate::{
     cli::{
@@ -140,6 +140,13 @@ impl Screen {
         state.flush()
     }
 
+    /// Takes the line that was edited from the screen, with what the editor says does so.
+    pub(super) fn erase(&self, erase: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.out.write_all(erase.as_bytes())?;
+        state.flush()
+    }
+
     /// The line is edited no more.
     pub(super) fn end_edit(&self) -> io::Result<()> {
         let mut state = self.state();
@@ -222,7 +229,10 @@ impl State {
             }
             "cognet:log:warning" => format!("{YELLOW}! {}{YELLOW:#}\n", harmless(&printed(data))),
             "cognet:log:error" => format!("{RED}! {}{RED:#}\n", harmless(&printed(data))),
-            "cognet:log:info" if self.detail == Detail::Development => {
+            // A table is telemetry for programs: nobody printed it.
+            "cognet:log:info"
+                if self.detail == Detail::Development && data.get("value").is_some_and(Value::is_string) =>
+            {
                 format!("{DIM}· {}{DIM:#}\n", harmless(&printed(data)))
             }
             _ => return String::new(),
@@ -261,7 +271,8 @@ impl State {
         let doing = self.running.values().next().map_or_else(|| "thinking".to_owned(), Running::doing);
         let spinner = SPINNER[self.tick % SPINNER.len()];
         let ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let line = clip(&format!("{spinner} {doing} {}", duration(ms)), columns().saturating_sub(1));
+        let typed = if has_typed() { " · what was typed waits its turn" } else { "" };
+        let line = clip(&format!("{spinner} {doing} {}{typed}", duration(ms)), columns().saturating_sub(1));
         // A terminal that is gone is noticed by what has to be shown.
         let _ = self.out.write_all(format!("{ERASE_LINE}{DIM}{line}{DIM:#}").as_bytes());
         self.sign = true;

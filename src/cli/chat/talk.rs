@@ -17,14 +17,14 @@ use super::{
 use crate::{
     Beats, Inbox,
     cli::{
+        approve::is_answer,
         console::{DIM, RED, YELLOW, harmless},
-        failure::Failure,
+        failure::{Exit, Failure},
         interrupt::{Interrupts, USER},
         run::judge,
         types,
     },
     config::{ConfigError, Price},
-    log::LogError,
     session::{Candidate, Reload, Reloaded, Session, WakeOutcome},
 };
 
@@ -80,20 +80,25 @@ struct Agenda {
     /// There are stimuli that wake the brain.
     due: bool,
     ended: bool,
+    /// The next line may be meant for a question that was withdrawn.
+    surplus: bool,
     /// The last thing that was typed was Ctrl-C.
     warned: bool,
+    wakes: u64,
+    failed: u64,
     /// A continuous brain has been woken since it was loaded.
     woken: bool,
 }
 
 impl Talk {
-    /// Goes on until the input ends or somebody leaves; answers the session for it to be closed.
-    pub(super) async fn go(mut self) -> (Session, Result<(), Failure>) {
-        let result = self.converse().await;
+    /// Goes on until the input ends or somebody leaves; answers the session for it to be closed. `before` was typed when there
+    /// was no session yet.
+    pub(super) async fn go(mut self, before: Vec<Typed>) -> (Session, Result<(), Failure>) {
+        let result = self.converse(before).await;
         (self.session, result)
     }
 
-    async fn converse(&mut self) -> Result<(), Failure> {
+    async fn converse(&mut self, before: Vec<Typed>) -> Result<(), Failure> {
         let typist = if matches!(self.face, Face::Screen(_)) { Typist::Person } else { Typist::Program };
         let due = self.session.has_stimuli()? && self.wakes_on_text();
         let mut agenda = Agenda { due, typist, ..Agenda::default() };
@@ -101,6 +106,9 @@ impl Talk {
         // A brain that wakes by itself is not spoken to in turns: without an editor, Ctrl-C ends the wake and the talk.
         let leave = (beats.is_some() && matches!(self.face, Face::Plain(_))).then(|| self.interrupts.guard());
         self.show_status(None);
+        for typed in before {
+            self.take(typed, &mut agenda).await?;
+        }
         loop {
             if let Some(candidate) = agenda.candidate.take() {
                 self.adopt(candidate).await?;
@@ -109,13 +117,13 @@ impl Talk {
             if let Some(command) = agenda.commands.pop_front() {
                 let then = commands::run(command, &mut self.session, &self.face, &self.supervisor, self.price).await?;
                 if then == Then::Leave {
-                    return Ok(());
+                    return self.verdict(&agenda);
                 }
                 continue;
             }
             let answered = !agenda.due && (beats.is_none() || agenda.woken && !self.session.has_stimuli()?);
             if agenda.ended && answered {
-                return Ok(());
+                return self.verdict(&agenda);
             }
             let missed = if agenda.due {
                 0
@@ -141,6 +149,15 @@ impl Talk {
         }
     }
 
+    /// A person has seen what failed; a program is told in the end, too.
+    fn verdict(&self, agenda: &Agenda) -> Result<(), Failure> {
+        let Agenda { wakes, failed, .. } = *agenda;
+        if failed == 0 || matches!(self.face, Face::Screen(_)) {
+            return Ok(());
+        }
+        Err(Failure::new(Exit::Failed, "WAKES_FAILED", format!("{failed} of {wakes} wakes failed")))
+    }
+
     /// One wake, and what happens beside it.
     async fn wake(&mut self, missed: u64, leave: Option<&AbortController>, agenda: &mut Agenda) -> Result<(), Failure> {
         let abort = leave.cloned().unwrap_or_else(|| self.interrupts.guard());
@@ -149,9 +166,11 @@ impl Talk {
         let wakes_on_text = self.wakes_on_text();
         let Self { session, input, questions, supervisor, face, status, mid_wake, .. } = self;
         let mut open: Option<Question> = None;
+        let mut answered = false;
         let outcome = {
             let mut wake = pin!(session.wake_on_beat(&abort, missed));
             loop {
+                let is_asked = open.is_some();
                 tokio::select! {
                     biased;
                     outcome = &mut wake => break outcome?,
@@ -161,33 +180,48 @@ impl Talk {
                             abort.abort(RELOADING);
                         }
                     }
-                    Some(question) = questions.recv(), if open.is_none() => {
-                        input.forget_typed();
+                    Some(question) = questions.recv(), if !is_asked => {
+                        input.put_aside()?;
                         face.note(&question.text())?;
                         open = Some(question);
                     }
-                    () = withdrawn(open.as_mut()) => open = None,
-                    typed = input.next(), if (listens || open.is_some()) && !agenda.ended => match (typed?, open.take()) {
-                        (typed, Some(question)) => question.answer(&typed),
+                    () = withdrawn(open.as_mut()) => {
+                        face.note(&format!("{DIM}the question is withdrawn{DIM:#}"))?;
+                        open = None;
+                        agenda.surplus = true;
+                    }
+                    typed = next(input, is_asked), if (listens || is_asked) && !agenda.ended => match (typed?, open.take()) {
+                        (typed, Some(question)) => {
+                            question.answer(&typed);
+                            answered = true;
+                        }
                         (Typed::Interrupt, None) => abort.abort(USER),
-                        (typed, None) => agenda.due |= note(typed, agenda, &inbox).await? && wakes_on_text,
+                        (typed, None) => agenda.due |= note(typed, agenda, &inbox, face).await? && wakes_on_text,
                     }
                 }
             }
         };
+        if answered && let Some(answer) = input.take_surplus()? {
+            unasked(&answer, face)?;
+        }
         if leave.is_none() {
             self.interrupts.release();
         }
         // What was said is shown before what failed, and before the next prompt.
         let tail = self.session.log().last_seq();
         let _ = self.progress.wait_for(|seen| *seen >= tail).await;
+        agenda.wakes += 1;
+        agenda.failed += u64::from(matches!(outcome, WakeOutcome::Failed { .. }));
         match outcome {
             WakeOutcome::Complete { .. } => Ok(()),
             outcome @ WakeOutcome::Interrupted { .. } if leave.is_some_and(|leave| leave.signal().aborted()) => {
                 judge(outcome)
             }
             // The screen has said so.
-            WakeOutcome::Interrupted { .. } if matches!(self.face, Face::Screen(_)) => Ok(()),
+            WakeOutcome::Interrupted { reason, .. } if matches!(self.face, Face::Screen(_)) => {
+                agenda.warned = reason == USER;
+                if agenda.warned { self.warn() } else { Ok(()) }
+            }
             outcome => match judge(outcome) {
                 Ok(()) => Ok(()),
                 Err(failure) => Ok(self.face.fail(&failure, self.json)?),
@@ -200,12 +234,12 @@ impl Talk {
         if typed == Typed::Interrupt {
             agenda.ended = agenda.warned;
             if !std::mem::replace(&mut agenda.warned, true) {
-                self.face.note(&format!("{DIM}Ctrl-C once more leaves{DIM:#}"))?;
+                self.warn()?;
             }
             return Ok(());
         }
         agenda.warned = false;
-        if note(typed, agenda, &self.session.inbox()).await? {
+        if note(typed, agenda, &self.session.inbox(), &self.face).await? {
             if self.wakes_on_text() {
                 agenda.due = true;
             } else if self.session.mode() == Mode::Invocation && matches!(self.face, Face::Screen(_)) {
@@ -216,12 +250,18 @@ impl Talk {
         Ok(())
     }
 
+    fn warn(&self) -> Result<(), Failure> {
+        Ok(self.face.note(&format!("{DIM}Ctrl-C once more leaves{DIM:#}"))?)
+    }
+
     fn hear(&mut self, reload: Reload, agenda: &mut Agenda) -> io::Result<()> {
         hear(reload, agenda, &self.face, self.status.as_ref())
     }
 
     async fn adopt(&mut self, candidate: Box<Candidate>) -> Result<(), Failure> {
         let reloaded = self.session.adopt(candidate).await?;
+        // First, since each line that follows has the prompt shown anew.
+        self.show_status(Some(&reloaded));
         self.face.note(&good(&told(&reloaded)))?;
         if !reloaded.at_next_start.is_empty() {
             let keys = reloaded.at_next_start.join(", ");
@@ -236,7 +276,6 @@ impl Talk {
         if let Some(dir) = &self.types {
             types::write(dir, &self.session.scope())?;
         }
-        self.show_status(Some(&reloaded));
         Ok(())
     }
 
@@ -293,7 +332,7 @@ fn clear_error(status: Option<&Status>) {
 }
 
 /// Puts what was typed where it belongs. Answers whether it was a stimulus.
-async fn note(typed: Typed, agenda: &mut Agenda, inbox: &Inbox) -> Result<bool, LogError> {
+async fn note(typed: Typed, agenda: &mut Agenda, inbox: &Inbox, face: &Face) -> Result<bool, Failure> {
     let Typed::Line(line) = typed else {
         agenda.ended = true;
         return Ok(false);
@@ -306,8 +345,21 @@ async fn note(typed: Typed, agenda: &mut Agenda, inbox: &Inbox) -> Result<bool, 
         agenda.commands.push_back(command);
         return Ok(false);
     }
+    if std::mem::take(&mut agenda.surplus) && is_answer(text) {
+        unasked(text, face)?;
+        return Ok(false);
+    }
     inbox.admit_text(text, SOURCE).await?;
     Ok(true)
+}
+
+fn unasked(answer: &str, face: &Face) -> io::Result<()> {
+    face.note(&format!("{DIM}no question is open: {} was not said to the agent{DIM:#}", harmless(answer.trim())))
+}
+
+/// The next thing that is typed, to whatever it is for.
+async fn next(input: &mut Input, is_asked: bool) -> io::Result<Typed> {
+    if is_asked { input.answer().await } else { input.next().await }
 }
 
 async fn beat(beats: Option<&mut Beats>) -> u64 {

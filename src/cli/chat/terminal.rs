@@ -30,7 +30,8 @@ impl Quiet {
             let before = tcgetattr(&stdin)?;
             let mut quiet = before.clone();
             quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
-            quiet.local_modes.insert(LocalModes::ISIG);
+            // Ctrl-C ends a wake; what was typed before it is not part of that.
+            quiet.local_modes.insert(LocalModes::ISIG | LocalModes::NOFLSH);
             // Enter is to be Enter when the editor reads what was typed before it had the terminal.
             quiet.input_modes.remove(InputModes::ICRNL);
             *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
@@ -54,6 +55,16 @@ pub(in crate::cli) fn restore() {
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
         let _ = io::stdout().write_all(RESET.as_bytes()).and_then(|()| io::stdout().flush());
     }
+}
+
+/// Whether something was typed that nobody has read.
+pub(super) fn has_typed() -> bool {
+    #[cfg(unix)]
+    {
+        rustix::io::ioctl_fionread(io::stdin()).is_ok_and(|bytes| bytes > 0)
+    }
+    #[cfg(not(unix))]
+    false
 }
 
 /// The width of the window.

@@ -193,6 +193,19 @@ impl Filter {
         Self { all: self.all || json == Some(Json::All), ..self }
     }
 
+    /// What to say where nothing passes.
+    pub(super) fn why_empty(&self) -> String {
+        match (self.selection.types.as_slice(), self.selection.is_everything()) {
+            ([], true) if self.all => "it holds nothing".to_owned(),
+            ([], true) => "it has no entries; --all shows telemetry".to_owned(),
+            ([], false) => "nothing in it is of that time or wake".to_owned(),
+            (types, _) => format!(
+                "nothing in it is of type {}; a type is whole or the beginning up to a colon, as cognet:action",
+                types.join(" or ")
+            ),
+        }
+    }
+
     /// What can be told without parsing the envelope. Telemetry is shown when it is asked for.
     pub(super) fn takes_type(&self, kind: &str, is_entry: bool) -> bool {
         (is_entry || self.all || self.selection.names_types()) && self.selection.takes_type(kind)

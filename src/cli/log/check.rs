@@ -36,7 +36,11 @@ pub(super) fn check(common: &Common, path: &Path, repair: bool) -> Result<(), Fa
 }
 
 fn as_text(session: &str, report: &Report, repaired: Option<&Repair>) -> String {
-    let state = if report.is_sound() { "sound" } else { "damaged" };
+    let state = match (report.is_sound(), report.torn_bytes) {
+        (true, 0) => "sound",
+        (true, _) => "sound but for a torn last line",
+        (false, _) => "damaged",
+    };
     let mut text = vec![format!(
         "session {session} is {state}: {}, {} of them entries, {} bytes",
         counted(report.lines, "good line"),

@@ -44,6 +44,9 @@ pub(super) fn as_json(session: &SessionInfo) -> Value {
 /// The widest id that has its column; a longer one has a row of its own. Ids are ASCII.
 const MAX_ID_COLUMNS: usize = 40;
 
+/// In place of a time, of a session whose last line is cut off or broken: `axon log check` says more.
+const TORN: &str = "torn last line";
+
 /// Columns that a time takes.
 const TIME_COLUMNS: usize = "2026-08-01T12:00:00Z".len();
 
@@ -65,7 +68,7 @@ impl Columns {
         let Self { id: id_columns, lines: line_columns } = *self;
         let id = session.id.as_str();
         let id = if id.len() > id_columns { format!("{id}\n{:id_columns$}", "") } else { format!("{id:<id_columns$}") };
-        let when = session.last_ms.map_or_else(|| "unreadable".to_owned(), timestamp);
+        let when = session.last_ms.map_or_else(|| TORN.to_owned(), timestamp);
         let lines = lines_of(session);
         let title = harmless(session.title.as_deref().unwrap_or("-"));
         format!("{id}  {when:<TIME_COLUMNS$}  {lines:>line_columns$} lines  {title}")

@@ -83,6 +83,7 @@ fn path_of(
     };
     let path = log::session_path(&dir, &id);
     if !path.exists() {
+        let dir = dir.strip_prefix(agent.dir()).unwrap_or(&dir);
         let message = format!("there is no session {id} in {}", dir.display());
         return Err(Failure::new(Exit::Usage, "SESSION_NOT_FOUND", message).hint("`axon log list` lists them"));
     }

@@ -1,6 +1,10 @@
 //! `axon log show`: one session as a conversation.
 
-use std::{collections::VecDeque, io, path::Path};
+use std::{
+    collections::VecDeque,
+    io::{self, Write},
+    path::Path,
+};
 
 use super::{args::Filter, timeline::Timeline, turns::chunk_group};
 use crate::{
@@ -19,12 +23,13 @@ pub(super) fn show(
     expand: bool,
 ) -> Result<(), Failure> {
     let mut shown = Shown::new(common.json.is_some(), filter, Console::buffered());
+    shown.timeline = Timeline::with_inputs_in_full(expand);
     let mut expander = expand.then(InputExpander::default);
     if let Some(count) = last {
         for envelope in last_turns(path, filter, count, expander, shown.json)? {
             shown.show(&envelope)?;
         }
-        return shown.finish();
+        return shown.end(path);
     }
     for line in SessionReader::open(path)? {
         match line {
@@ -36,7 +41,7 @@ pub(super) fn show(
             }
         }
     }
-    shown.finish()
+    shown.end(path)
 }
 
 /// The envelope of a line, if it passes the filter.
@@ -135,11 +140,12 @@ pub(super) struct Shown<'a> {
     pub(super) json: bool,
     console: Console,
     timeline: Timeline,
+    is_empty: bool,
 }
 
 impl<'a> Shown<'a> {
     pub(super) fn new(json: bool, filter: &'a Filter, console: Console) -> Self {
-        Self { filter, json, console, timeline: Timeline::default() }
+        Self { filter, json, console, timeline: Timeline::default(), is_empty: true }
     }
 
     pub(super) fn takes(&self, envelope: &Envelope) -> bool {
@@ -150,7 +156,19 @@ impl<'a> Shown<'a> {
         envelope.map_or(Ok(()), |envelope| self.show(&envelope))
     }
 
+    /// The end of a session; says so if nothing of it was shown.
+    fn end(&mut self, path: &Path) -> Result<(), Failure> {
+        self.finish()?;
+        if self.is_empty {
+            let session = path.file_stem().unwrap_or_default().to_string_lossy();
+            let why = self.filter.why_empty();
+            writeln!(io::stderr(), "nothing to show of session {session}: {why}")?;
+        }
+        Ok(())
+    }
+
     pub(super) fn show(&mut self, envelope: &Envelope) -> Result<(), Failure> {
+        self.is_empty = false;
         if self.json {
             let line = serde_json::to_string(envelope).map_err(io::Error::other)?;
             self.console.raw(&format!("{line}\n"))?;

@@ -1,11 +1,12 @@
 //! Turns as a terminal shows them: the speaker's name in the margin, the text beside it.
 
 use anstyle::Style;
+use serde_json::Value;
 
 use super::turns::{Turn, Turns};
 use crate::{
     cli::console::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, harmless},
-    log::Envelope,
+    log::{ENGINE_INPUT, Envelope},
 };
 
 /// Columns that the speaker's name takes.
@@ -17,11 +18,21 @@ const MAX_RESULT_LINES: usize = 40;
 #[derive(Default)]
 pub(super) struct Timeline {
     turns: Turns,
+    /// Engine inputs in full, not as counts.
+    inputs_in_full: bool,
 }
 
 impl Timeline {
+    pub(super) fn with_inputs_in_full(inputs_in_full: bool) -> Self {
+        Self { inputs_in_full, ..Self::default() }
+    }
+
     /// What can be shown once this envelope is known.
     pub(super) fn next(&mut self, envelope: &Envelope) -> String {
+        if envelope.kind == ENGINE_INPUT && !self.inputs_in_full {
+            let seq = envelope.time.seq;
+            return format!("{DIM}{seq:>MARGIN$} · {ENGINE_INPUT} {}{DIM:#}\n", counted(&envelope.data));
+        }
         self.turns.next(envelope).iter().map(shown).collect()
     }
 
@@ -49,6 +60,22 @@ fn shown(turn: &Turn) -> String {
             format!("{DIM}{seq:>MARGIN$} · {kind} {}{DIM:#}\n", harmless(&data.to_string()))
         }
     }
+}
+
+/// An engine's input in numbers: it may be as long as all that was said before.
+fn counted(data: &Value) -> String {
+    let elements = data.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let (mut messages, mut known, mut chars) = (0, 0, 0);
+    for element in elements {
+        let content = element.get("content").and_then(Value::as_str);
+        let count = element.get("count").and_then(Value::as_u64).unwrap_or(1);
+        messages += count;
+        chars += content.map_or(0, |content| content.chars().count());
+        known += if content.is_none() { count } else { 0 };
+    }
+    let plural = if messages == 1 { "" } else { "s" };
+    let known = if known == 0 { String::new() } else { format!(", {known} of them sent before") };
+    format!("{messages} message{plural}{known}, {chars} characters new (--expand or --json has them)")
 }
 
 fn shortened(text: &str) -> String {

@@ -31,7 +31,7 @@ use super::{
 };
 
 pub(super) const NAME: &str = "openai";
-const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
+pub(super) const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 const OPENAI_HOST: &str = "api.openai.com";
 const DEFAULT_KEY_VARIABLE: &str = "OPENAI_API_KEY";
 /// The data of the event that ends an answer.

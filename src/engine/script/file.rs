@@ -132,12 +132,25 @@ impl TryFrom<CallKeys> for ScriptCall {
     }
 }
 
+/// How much of a line is told, in characters.
+const EXCERPT_CHARS: usize = 160;
+
+fn excerpt(line: &str) -> String {
+    line.trim().chars().take(EXCERPT_CHARS).collect()
+}
+
 impl ScriptFile {
-    pub fn read(path: &Path) -> Result<Self, EngineConfigError> {
+    /// `name` is what errors call the file.
+    pub fn read(path: &Path, name: &Path) -> Result<Self, EngineConfigError> {
         let text = crate::files::read_text(path)
-            .map_err(|source| EngineConfigError::UnreadableScript { path: path.to_owned(), source })?;
-        let invalid =
-            |line, column, message| EngineConfigError::InvalidScript { path: path.to_owned(), line, column, message };
+            .map_err(|source| EngineConfigError::UnreadableScript { path: name.to_owned(), source })?;
+        let invalid = |line: usize, column, message| EngineConfigError::InvalidScript {
+            path: name.to_owned(),
+            line,
+            column,
+            message,
+            source_line: text.lines().nth(line.saturating_sub(1)).map(excerpt),
+        };
         let file: Self = serde_json::from_str(&text).map_err(|error| {
             let position = format!(" at line {} column {}", error.line(), error.column());
             let message = error.to_string();

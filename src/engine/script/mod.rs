@@ -41,7 +41,8 @@ impl ScriptProvider {
             key: "script",
             usage: "script:FILE",
         })?;
-        let file = ScriptFile::read(&path)?;
+        // As the other files of the agent are called, if it is one.
+        let file = ScriptFile::read(&path, path.strip_prefix(agent_dir).unwrap_or(&path))?;
         let model = spec.model.clone().unwrap_or_else(|| NAME.to_owned());
         let answered = Mutex::new(vec![false; file.calls.len()]);
         Ok(Self { model, file, facts, answered })
