@@ -27,6 +27,7 @@ pub struct SessionLog(Arc<Handle>);
 struct Handle {
     shared: Arc<Shared>,
     keeper: Option<JoinHandle<()>>,
+    opened: Opened,
 }
 
 impl SessionLog {
@@ -61,7 +62,7 @@ impl SessionLog {
         let shared = Arc::new(Shared::new(id, agent_id, path, locked, disk, scan, fsync));
         let keeper =
             Keeper::spawn(&shared).map_err(|cause| LogError::io("start the keeper of", shared.path(), cause))?;
-        let log = Self(Arc::new(Handle { shared, keeper: Some(keeper) }));
+        let log = Self(Arc::new(Handle { shared, keeper: Some(keeper), opened }));
         log.append(match opened {
             Opened::Created => Event::new("axon:session:opened", json!({})),
             Opened::Restored { torn_bytes, .. } => {
@@ -181,15 +182,14 @@ impl SessionLog {
         ended
     }
 
-    /// Gives up a session in which nothing was to be done: one that holds no more than that it was opened is removed, any
-    /// other is closed.
+    /// Gives up a session in which nothing was to be done yet: one that was created for it and has no entry is removed, with
+    /// what telemetry says of the attempt; any other is closed.
     ///
     /// # Errors
     /// As [`SessionLog::close`]; [`LogError::Io`] when the file cannot be removed.
     pub async fn abandon(self) -> Result<(), LogError> {
         self.shared().flush()?;
-        // A session that was resumed has more lines than the one of its opening.
-        if self.last_seq() != Some(0) {
+        if self.0.opened != Opened::Created || self.shared().index().entry_count() > 0 {
             return self.close().await;
         }
         let removed = remove_held(self.path());

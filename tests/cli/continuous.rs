@@ -104,7 +104,7 @@ fn a_failed_beat_is_told_and_the_next_one_comes() {
     until_logged(&agent, "kernel:run:complete", 1);
     drop(stdin);
     let ran = finish(child);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("the sensor is dirty") && ran.stderr.contains("cognets/sensor.lua:7"), "{ran:?}");
     assert_eq!(of_kind(&agent.log(), "kernel:run:failed").len(), 1);
 }

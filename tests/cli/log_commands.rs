@@ -330,7 +330,7 @@ fn the_last_session_is_one_in_which_something_happened_and_not_a_load_that_faile
 
 #[test]
 fn a_start_that_fails_before_anything_happened_leaves_no_session_and_no_file_beside_one() {
-    let agent = Agent::with(&[("model.json", "{"), ("bad/boot.md/x", ""), ("bad/model.json", "{\"calls\":[]}")]);
+    let agent = Agent::with(&[("model.json", "{")]);
     let echo = agent.run(&["run", "--session", "real", "--cognet", "@axon/echo", "kept in mind"]);
     assert_eq!(echo.code, Some(0), "{echo:?}");
     for engine in ["script:nope.json", "script:model.json", "nonsense:x"] {
@@ -341,6 +341,9 @@ fn a_start_that_fails_before_anything_happened_leaves_no_session_and_no_file_bes
             }
         }
     }
+    agent.write("tools/t.ts", "export function f(x) { return x; }\n");
+    assert_eq!(agent.run(&["run", "--session", "made", "x"]).code, Some(2));
+    std::fs::remove_dir_all(agent.path().join("tools")).expect("removed");
     let files = || {
         let entries = std::fs::read_dir(agent.path().join("data/sessions")).expect("the sessions");
         let mut names: Vec<_> =

@@ -143,13 +143,12 @@ async fn a_scripted_wait_can_be_aborted() {
 
 fn config_error(script: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("model.json");
-    std::fs::write(&file, script).unwrap();
+    std::fs::write(dir.path().join("model.json"), script).unwrap();
     let spec = EngineSpec { script: Some("model.json".into()), ..EngineSpec::default() };
     let error = Engine::from_spec(spec, dir.path(), &no_env, Arc::new(Facts::default())).expect_err("an error");
     assert!(matches!(error, EngineConfigError::InvalidScript { .. }));
     let message = error.to_string();
-    message.strip_prefix(&file.display().to_string()).expect("the file comes first").to_owned()
+    message.strip_prefix("model.json").expect("the file comes first, by its path in the agent").to_owned()
 }
 
 #[test]
@@ -184,5 +183,5 @@ fn a_script_that_is_not_there_is_named() {
     let spec = EngineSpec { script: Some("nowhere.json".into()), ..EngineSpec::default() };
     let error = Engine::from_spec(spec, Path::new("/agent"), &no_env, Arc::new(Facts::default())).unwrap_err();
     let message = error.to_string();
-    assert!(message.starts_with("cannot read the engine's script /agent/nowhere.json: "), "{message}");
+    assert!(message.starts_with("cannot read the engine's script nowhere.json: "), "{message}");
 }
