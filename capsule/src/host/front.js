@@ -26,6 +26,7 @@
     ArrayPrototypeJoin,
     ArrayPrototypePush,
     ArrayPrototypeSlice,
+    DatePrototype,
     Error,
     ErrorCaptureStackTrace,
     JSONParse,
@@ -638,6 +639,14 @@
       if (!ArrayPrototypeIncludes(INTL_OF_QUICKJS, parts[i])) delete Intl[parts[i]];
     }
     define("Intl", Intl);
+    // Answers one language with a date of its own invention.
+    const { toLocaleString: inventive } = DatePrototype;
+    const honest = {
+      toLocaleString() {
+        return ReflectApply(inventive, this, []);
+      },
+    };
+    ObjectDefineProperty(DatePrototype, "toLocaleString", { __proto__: null, value: honest.toLocaleString });
   }
 
   // The engine takes memory for resizable buffers past the allocator that counts.

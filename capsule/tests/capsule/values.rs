@@ -197,6 +197,8 @@ async fn the_globals_are_those_of_the_contract_and_work() {
         }
         // No more of Intl than what is right.
         Engine::QuickJs => {
+            let date = "new Date(0).toLocaleString('de-DE', { weekday: 'long', year: 'numeric', month: 'long', day: 'numeric' })";
+            assert!(bench.value(date).await.unwrap().as_str().unwrap().contains("1970"));
             assert_eq!(bench.value(intl).await, Some(json!(["undefined", "undefined", "undefined", "function"])));
         }
     }
