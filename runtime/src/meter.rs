@@ -57,6 +57,8 @@ pub(crate) struct Meter {
     orphaned: AtomicBool,
     /// How often the VM was told to end in this turn.
     refusals: AtomicU32,
+    /// Why it was told so first.
+    told: Mutex<Option<Ended>>,
     trigger: Mutex<Option<Trigger>>,
 }
 
@@ -72,6 +74,7 @@ impl Meter {
             asked_at: AtomicU64::new(0),
             orphaned: AtomicBool::new(false),
             refusals: AtomicU32::new(0),
+            told: Mutex::new(None),
             trigger: Mutex::new(None),
         }
     }
@@ -109,6 +112,7 @@ impl Meter {
         self.asked_at.store(0, Ordering::Relaxed);
         self.orphaned.store(false, Ordering::Relaxed);
         self.refusals.store(0, Ordering::Relaxed);
+        *self.told() = None;
         self.arm(false);
     }
 
@@ -179,11 +183,21 @@ impl Meter {
             self.arm(false);
             return Ok(());
         };
+        self.told().get_or_insert(ended);
         // The handlers of the host may tell what happened; a script that goes on regardless ends at every safepoint.
         if self.refusals.fetch_add(1, Ordering::Relaxed) < PATIENCE {
             self.arm(false);
         }
         Err(ended)
+    }
+
+    /// Why the VM was told to end in this turn, if it was.
+    pub fn told_to_end(&self) -> Option<Ended> {
+        *self.told()
+    }
+
+    fn told(&self) -> MutexGuard<'_, Option<Ended>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether, and why, the VM is to end now.

@@ -89,7 +89,7 @@ impl Vm {
 
     /// Calls into the VM. Errors come back flat, with the cognet's own place.
     pub async fn call(&self, call: Call, args: impl IntoLuaMulti) -> Result<(), CognetError> {
-        let outcome = self.enter(call, args).await;
+        let outcome = self.enter(call, args).await.map_err(|error| self.explained(error));
         if self.host.relaxed.swap(false, Ordering::Relaxed) {
             // Garbage first: the limit below what is in use would fail the next allocation.
             let restored =
@@ -99,6 +99,18 @@ impl Vm {
             }
         }
         outcome
+    }
+
+    /// On a busy machine the end may come in the middle of what tells of it: the error is then one of the host's handlers.
+    fn explained(&self, error: CognetError) -> CognetError {
+        let ended = self.host.meter.told_to_end().filter(|_| error.code == code::RUNTIME);
+        match ended {
+            Some(ended) => {
+                let flat = flatten::flatten(&self.host, &mlua::Error::external(ended));
+                CognetError { code: flat.code.to_owned(), message: flat.message, ..error }
+            }
+            None => error,
+        }
     }
 
     async fn enter(&self, call: Call, args: impl IntoLuaMulti) -> Result<(), CognetError> {

@@ -72,7 +72,8 @@ async fn what_no_safepoint_stops_is_left_behind_and_the_next_wake_runs() {
     let cognet = Cognet::body("if #wake.stimuli == 0 then table.sort(table.create(6000000, 1)) end");
     let limits = Limits { memory_bytes: 256 << 20, ..tight() };
     let mut brain = cognet.load_within(&kernel, limits).await.unwrap();
-    assert_eq!(failure(brain.wake(Vec::new(), AbortSignal::default()).await).code, "COGNET_CPU");
+    let error = failure(brain.wake(Vec::new(), AbortSignal::default()).await);
+    assert_eq!(error.code, "COGNET_CPU", "{error}");
     brain.wake(vec![kernel.say("go on")], AbortSignal::default()).await.unwrap();
 }
 
