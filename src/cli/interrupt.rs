@@ -33,28 +33,28 @@ struct State {
 }
 
 impl Interrupts {
-    /// Begins to listen. Must be called inside the async runtime.
+    /// Begins to listen: no signal is lost from here on. Must be called inside the async runtime.
     pub(super) fn listen() -> std::io::Result<Self> {
         let interrupts = Self::default();
         let state = interrupts.0.clone();
+        // Registered here and once, not in the task: what arrives before it runs, or between two turns of its loop, counts.
         #[cfg(unix)]
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        let (mut interrupt, mut terminate) = {
+            use tokio::signal::unix::{SignalKind, signal};
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+        };
+        #[cfg(windows)]
+        let (mut interrupt, mut terminate) = (tokio::signal::windows::ctrl_c()?, tokio::signal::windows::ctrl_close()?);
         tokio::spawn(async move {
             loop {
-                #[cfg(unix)]
                 tokio::select! {
-                    result = tokio::signal::ctrl_c() => match result {
-                        Ok(()) if state.refuse() => continue,
-                        Ok(()) => {}
-                        Err(_) => return,
-                    },
-                    _ = terminate.recv() => {}
-                }
-                #[cfg(not(unix))]
-                match tokio::signal::ctrl_c().await {
-                    Ok(()) if state.refuse() => continue,
-                    Ok(()) => {}
-                    Err(_) => return,
+                    Some(()) = interrupt.recv() => {
+                        if state.refuse() {
+                            continue;
+                        }
+                    }
+                    Some(()) = terminate.recv() => {}
+                    else => return,
                 }
                 state.signal();
             }
