@@ -20,7 +20,7 @@ use super::{
     values,
 };
 use crate::{
-    Datum, Namespace, ToolError,
+    Datum, ENGINE, Engine, Namespace, ToolError,
     bindings::Binding,
     source::{self, SOURCE_NAME, SourceError},
     stop::StopReason,
@@ -168,6 +168,10 @@ fn poll(
             return Poll::Ready(Err(Settled::Value(None)));
         }
         if let Some(settled) = isolate.settled() {
+            if is_too_large(&settled) {
+                control.stop(StopReason::OutOfMemory);
+                return Poll::Ready(Err(Settled::Value(None)));
+            }
             return Poll::Ready(Ok(settled));
         }
         match polled {
@@ -192,6 +196,12 @@ fn is_stopped(isolate: &Isolate, control: &RunControl) -> bool {
         control.stop(StopReason::OutOfMemory);
     }
     control.terminated()
+}
+
+/// Whether the block has asked for a single object beyond its limit and did not catch what QuickJS throws then.
+fn is_too_large(settled: &Settled) -> bool {
+    const OUT_OF_MEMORY: &str = "InternalError: out of memory";
+    ENGINE == Engine::QuickJs && matches!(settled, Settled::Error { message, .. } if message.starts_with(OUT_OF_MEMORY))
 }
 
 fn take_event(isolate: &mut Isolate, event: Event) {

@@ -8,7 +8,7 @@ use std::{
 use crate::{Limits, stop::StopReason};
 
 /// After an interrupt a block may still notice its signal and end by itself for this long.
-pub const INTERRUPT_GRACE: Duration = Duration::from_millis(50);
+pub const INTERRUPT_GRACE: Duration = Duration::from_millis(80);
 
 /// A terminated isolate that has not come back after this long is given up: its block is settled without it.
 pub const TERMINATION_GRACE: Duration = Duration::from_millis(100);

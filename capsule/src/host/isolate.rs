@@ -27,6 +27,11 @@ use crate::{ENGINE, Engine, ToolFile, source::SOURCE_NAME, stop::StopReason};
 /// What the heap may grow beyond its limit while a block that is out of memory is being stopped.
 const UNWIND_HEADROOM_BYTES: usize = 16 << 20;
 
+/// The same on QuickJS, at first: twice as much each time that it is not enough, and this much in all. Nobody gets to use
+/// it for longer than it takes to stop.
+const QUICKJS_HEADROOM_BYTES: usize = 1 << 20;
+const QUICKJS_MAX_HEADROOM_BYTES: usize = 64 << 20;
+
 /// The front takes what the first script gives.
 const FRONT: &str = concat!("globalThis.__carry = ", include_str!("carry.js"), include_str!("front.js"));
 const FRONT_NAME: &str = "ext:axon_capsule/front.js";
@@ -102,16 +107,12 @@ impl Isolate {
             ..RuntimeOptions::default()
         })?;
         let front = Front::install(&mut runtime, snapshot.is_some())?;
+        let handle = runtime.v8_isolate().thread_safe_handle();
+        runtime.add_near_heap_limit_callback(near_limit(out_of_memory(&tenant), handle.clone()));
         if ENGINE == Engine::V8 {
-            let on_limit = out_of_memory(&tenant);
-            runtime.add_near_heap_limit_callback(move |current, _initial| {
-                on_limit();
-                current + UNWIND_HEADROOM_BYTES
-            });
             memory::watch_heap(runtime.v8_isolate(), &budget);
             runtime.v8_isolate().set_oom_error_handler(fatal::on_out_of_memory);
         }
-        let handle = runtime.v8_isolate().thread_safe_handle();
         Ok(Self { runtime, handle, budget, front, loader, tenant })
     }
 
@@ -188,6 +189,27 @@ fn out_of_memory(tenant: &Tenant) -> memory::OnExhausted {
             run.stop_soon(StopReason::OutOfMemory);
         }
     })
+}
+
+/// What the engine is to do when its own limit is near.
+fn near_limit(on_limit: memory::OnExhausted, handle: v8::IsolateHandle) -> impl FnMut(usize, usize) -> usize {
+    let mut headroom = QUICKJS_HEADROOM_BYTES;
+    move |current, _initial| match ENGINE {
+        Engine::V8 => {
+            on_limit();
+            current + UNWIND_HEADROOM_BYTES
+        }
+        Engine::QuickJs => {
+            on_limit();
+            handle.terminate_execution();
+            // Code goes on until the engine looks whether it was stopped, which is after some thousand calls. Meanwhile large
+            // allocations may fail and small ones must not: one that fails while an error is being made takes the process
+            // down.
+            let more = headroom.min(QUICKJS_MAX_HEADROOM_BYTES - headroom);
+            headroom += more;
+            current + more
+        }
+    }
 }
 
 fn embedded_extensions() -> Vec<Extension> {

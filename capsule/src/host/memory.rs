@@ -23,6 +23,7 @@ const ENGINE_MARGIN: usize = 4;
 pub fn engine_heap_limit(limit: usize) -> usize {
     match ENGINE {
         Engine::V8 => limit + limit / ENGINE_MARGIN,
+        // Says that it is near from seven eighths of it on, and may hold an eighth more.
         Engine::QuickJs => limit,
     }
 }

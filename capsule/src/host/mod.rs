@@ -40,7 +40,7 @@ use crate::{
 };
 
 /// What isolates may leave behind in the process before it asks to be replaced.
-const MAX_LEFT_BEHIND_BYTES: usize = 256 << 20;
+const MAX_LEFT_BEHIND_BYTES: usize = 512 << 20;
 
 /// The child's own descriptor of the channel starts here, above the standard ones.
 const FIRST_FREE_FD: i32 = 3;
@@ -210,8 +210,9 @@ impl Host {
 
     /// Notes what an isolate that is gone still holds of the process's memory.
     fn leave_behind(&self, bytes: usize) {
-        if self.left_behind_bytes.fetch_add(bytes, Relaxed) + bytes > MAX_LEFT_BEHIND_BYTES {
-            self.retire("isolates that are gone hold its memory");
+        let held = self.left_behind_bytes.fetch_add(bytes, Relaxed) + bytes;
+        if held > MAX_LEFT_BEHIND_BYTES {
+            self.retire(&format!("isolates that are gone hold {} MiB", held >> 20));
         }
     }
 
