@@ -121,7 +121,8 @@ async fn verbs(limits: &str, config: &str) -> Result<(), Box<dyn std::error::Err
     std::fs::write(dir.path().join("cognets/meter.lua"), METER)?;
     std::fs::write(dir.path().join("axon.toml"), config)?;
     let agent = Agent::open(dir.path())?;
-    let options = SessionOptions { session: None, cognet: None, engine: None, approver: Arc::new(Unattended) };
+    let options =
+        SessionOptions { session: None, cognet: None, engine: None, recording: None, approver: Arc::new(Unattended) };
     let mut session = Session::open(&agent, options).await?;
     match session.wake(&AbortController::new()).await? {
         WakeOutcome::Complete { .. } => {}

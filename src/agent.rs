@@ -16,7 +16,7 @@ use crate::{
     config::{
         self, CONFIG_FILE, Config, ConfigError, DOTENV_FILE, DotenvError, EngineConfig, PolicyConfig, ToolGrants,
     },
-    engine::{Engine, EngineConfigError, EngineSpec, NoFacts, SessionFacts, Timeouts},
+    engine::{Engine, EngineConfigError, EngineSpec, NoFacts, Recording, SessionFacts, Timeouts},
     files,
     policy::{self, Approver, Owner, Policy, PolicyError, PolicyRules},
     secrets::Secrets,
@@ -103,6 +103,9 @@ impl AgentError {
             }
             Self::Engine(EngineConfigError::InvalidScript { path, line, source_line, .. }) => {
                 Some(Location { source_line: source_line.clone(), ..at(path.display().to_string(), *line) })
+            }
+            Self::Engine(EngineConfigError::InvalidRecording { path, line, .. }) => {
+                Some(at(path.display().to_string(), *line))
             }
             _ => None,
         }
@@ -266,23 +269,29 @@ impl Agent {
         engine.chain(tools).filter_map(|name| Some((name.clone(), self.variable(name)?)))
     }
 
-    /// The engine that is asked for (`--engine`), else the configured one; `None` when there is neither.
+    /// The engine that is asked for (`--engine`), else the configured one; `None` when there is neither. Its calls are put
+    /// down in `recording`, if there is to be one.
     pub(crate) fn engine(
         &self,
         asked: Option<&str>,
+        recording: Option<&Recording>,
         facts: Arc<dyn SessionFacts>,
     ) -> Result<Option<Engine>, AgentError> {
         let mut spec = engine_spec(&self.config.engine);
         if let Some(asked) = asked {
             spec.override_with(asked)?;
         }
-        match Engine::from_spec(spec, &self.dir, &|name| self.variable(name), facts) {
-            Ok(engine) => Ok(Some(engine)),
-            Err(EngineConfigError::NotConfigured) => Ok(None),
+        let engine = match Engine::from_spec(spec, &self.dir, &|name| self.variable(name), facts.clone()) {
+            Ok(engine) => engine,
+            Err(EngineConfigError::NotConfigured) => return Ok(None),
             // A brain that never asks a model runs without the key.
-            Err(error @ EngineConfigError::MissingKey { .. }) => Ok(Some(Engine::unavailable(&error))),
-            Err(error) => Err(error.into()),
-        }
+            Err(error @ EngineConfigError::MissingKey { .. }) => Engine::unavailable(&error),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Some(match recording {
+            Some(recording) => engine.recorded(recording.clone(), facts),
+            None => engine,
+        }))
     }
 
     /// What the engine is called, once it is known that it can be made. A missing key is told, too.
@@ -368,6 +377,7 @@ fn engine_spec(config: &EngineConfig) -> EngineSpec {
         base_url: config.base_url.clone(),
         api_key_env: config.api_key_env.clone(),
         script: config.script.as_ref().map(PathBuf::from),
+        recording: config.recording.as_ref().map(PathBuf::from),
         timeouts: Timeouts {
             connect: Duration::from_millis(config.timeouts.connect_ms),
             first_token: Duration::from_millis(config.timeouts.first_token_ms),

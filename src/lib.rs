@@ -12,6 +12,7 @@ mod files;
 mod inbox;
 mod json;
 mod kernel;
+mod replay;
 mod session;
 mod text;
 mod watch;

@@ -23,6 +23,7 @@ use crate::{
     beats::Beats,
     cognets::Found,
     config::ConfigError,
+    engine::Recording,
     inbox::Inbox,
     kernel::{Actions, BindingsFile, CapsuleBridge, CognetKernel, Recorder},
     log::{Envelope, LogError, SessionId, SessionLog},
@@ -39,6 +40,8 @@ pub struct SessionOptions {
     pub cognet: Option<String>,
     /// An engine (`script:FILE`, `openai:MODEL`); the configured one for `None`.
     pub engine: Option<String>,
+    /// Where the calls of the engine are put down.
+    pub recording: Option<Recording>,
     /// Who is asked where the policy says `ask`.
     pub approver: Arc<dyn Approver>,
 }
@@ -92,6 +95,7 @@ pub struct Session {
 struct Asked {
     cognet: Option<String>,
     engine: Option<String>,
+    recording: Option<Recording>,
     approver: Arc<dyn Approver>,
 }
 
@@ -168,7 +172,8 @@ impl Session {
         let found = agent.cognet(options.cognet.as_deref()).map_err(AgentError::from)?;
         let bench = Workbench::open(agent, options.session, options.approver.clone()).await?;
         let cursor = bench.log().newest_seq("kernel:run:start");
-        let engine = agent.engine(options.engine.as_deref(), Arc::new(bench.recorder.clone()));
+        let engine =
+            agent.engine(options.engine.as_deref(), options.recording.as_ref(), Arc::new(bench.recorder.clone()));
         let (engine, base) = match engine.and_then(|engine| Ok((engine, agent.base()?))) {
             Ok(parts) => parts,
             Err(error) => {
@@ -195,7 +200,8 @@ impl Session {
         let wake_on = config.wake_on.clone().or_else(|| brain.config().wake_on.clone());
         let period = Duration::from_millis(config.tick_ms);
         let inbox = Inbox::new(bench.recorder.another());
-        let asked = Asked { cognet: options.cognet, engine: options.engine, approver: options.approver };
+        let SessionOptions { cognet, engine, recording, approver, .. } = options;
+        let asked = Asked { cognet, engine, recording, approver };
         let generation = FIRST_GENERATION;
         Ok(Self { bench, asked, kernel, brain, found, generation, inbox, wake_on, period, cursor })
     }

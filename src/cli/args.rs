@@ -34,9 +34,12 @@ pub(super) struct Common {
     /// The cognet to run: a name in cognets/ or @axon/zero, @axon/repl, @axon/echo
     #[arg(long, value_name = "NAME", global = true)]
     pub(super) cognet: Option<String>,
-    /// The engine to ask: script:FILE, openai:MODEL
+    /// The engine to ask: openai:MODEL, script:FILE, replay:FILE
     #[arg(long, value_name = "SPEC", global = true)]
     pub(super) engine: Option<String>,
+    /// Put each request to the engine and its answer into a new file, for --engine replay:FILE
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(super) record: Option<PathBuf>,
     /// A session to resume, or to create under this name
     #[arg(long, value_name = "ID", global = true)]
     pub(super) session: Option<String>,
@@ -144,6 +147,19 @@ Example:
     /// Check configuration, policy and cognets without a model, and write types into .axon/
     #[command(after_help = "Example:\n  axon prepare")]
     Prepare,
+    /// Let a fresh brain live through a session again, with the recorded answers, and compare what it says
+    #[command(after_help = "\
+Examples:
+  axon replay
+  axon replay --json
+
+Nothing is asked of a model and no block is run. With --cognet, wakes of other cognets are replayed with that one too.
+Exit codes: 0 every wake says what it said, 1 one does not, 2 usage, configuration or loading.")]
+    Replay {
+        /// The session; the last one that was woken without
+        #[arg(value_name = "SESSION")]
+        id: Option<String>,
+    },
     /// Read sessions, check them, and remove old ones
     #[command(after_help = "\
 Examples:
@@ -177,18 +193,19 @@ pub(super) struct Exec {
 
 /// The common flags that mean something to each command, and what `--json` prints where it is not envelopes. Whatever a flag
 /// means, every command takes it; `-v` means the same to all.
-const MEANT: [(&[&str], &[&str], Option<&str>); 19] = [
+const MEANT: [(&[&str], &[&str], Option<&str>); 20] = [
     (&["new"], &[], None),
     (&["clone"], &["agent"], None),
-    (&["run"], &["agent", "cognet", "engine", "session", "last", "json"], None),
-    (&["chat"], &["agent", "cognet", "engine", "session", "last", "json"], None),
-    (&["dev"], &["agent", "cognet", "engine", "session", "last", "json"], None),
+    (&["run"], &["agent", "cognet", "engine", "record", "session", "last", "json"], None),
+    (&["chat"], &["agent", "cognet", "engine", "record", "session", "last", "json"], None),
+    (&["dev"], &["agent", "cognet", "engine", "record", "session", "last", "json"], None),
     (&["exec"], &["agent", "session", "last", "json"], None),
     (&["scope"], &["agent", "json"], Some("As JSON")),
     (&["doctor"], &["agent", "cognet", "engine", "json"], Some("As JSON")),
     (&["completions"], &[], None),
     (&["man"], &[], None),
     (&["prepare"], &["agent", "cognet", "engine", "json"], Some("Print nothing but what fails, as JSON")),
+    (&["replay"], &["agent", "cognet", "json"], Some("As JSON, one wake a line")),
     (&["log"], &["agent"], None),
     (&["log", "list"], &["agent", "json"], Some("As JSON, one session a line")),
     (&["log", "show"], &["agent", "json"], Some("Print envelopes, one a line; --json=all is --json --all")),

@@ -224,8 +224,12 @@ pub(super) fn usage(error: &clap::Error) -> ExitCode {
     let wants_json =
         std::env::args_os().any(|arg| arg.to_str().is_some_and(|arg| arg == "--json" || arg.starts_with("--json=")));
     if !error.use_stderr() || !wants_json {
-        let _ = error.print();
-        return ExitCode::from(if error.use_stderr() { Exit::Usage as u8 } else { 0 });
+        return match (error.print(), error.use_stderr()) {
+            (_, true) => ExitCode::from(Exit::Usage as u8),
+            // A reader that went away has what it wanted.
+            (Err(failed), false) if failed.kind() != io::ErrorKind::BrokenPipe => Failure::from(failed).report(false),
+            (_, false) => ExitCode::SUCCESS,
+        };
     }
     let text = error.render().to_string();
     let message = text.trim_start_matches("error: ").trim_end();

@@ -15,6 +15,7 @@ mod keyboard;
 mod log;
 mod new;
 mod prepare;
+mod replay;
 mod run;
 mod scope;
 mod types;
@@ -64,6 +65,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Doctor => doctor::doctor(&common).await,
         Command::Completions { shell } => Ok(generate::completions(shell)?),
         Command::Man => Ok(generate::man()?),
+        Command::Replay { id } => replay::replay(&common, id).await,
         Command::Prepare => prepare::prepare(&common).await,
         Command::Log { command } => log::log(&common, command).await,
     }

@@ -1,7 +1,7 @@
 //! `axon run`: one stimulus, one wake.
 
 use std::{
-    io::{self, IsTerminal, Read},
+    io::{self, IsTerminal, Read, Write},
     sync::Arc,
 };
 
@@ -10,6 +10,7 @@ use axon_runtime::Mode;
 use super::{
     approve::approver,
     args::Common,
+    console::YELLOW,
     failure::{Exit, Failure},
     follow::{View, follow},
     interrupt::Interrupts,
@@ -17,6 +18,7 @@ use super::{
 };
 use crate::{
     agent::Agent,
+    engine::Recording,
     log::{self, SessionId},
     policy::Approver,
     session::{Session, SessionOptions, WakeOutcome},
@@ -27,7 +29,9 @@ pub(super) async fn run(common: &Common, words: Vec<String>) -> Result<(), Failu
     let agent = Agent::open(&common.agent)?;
     let interrupts = Interrupts::listen()?;
     let abort = interrupts.guard();
-    let mut session = open(common, &agent, approver(&Keyboard::default(), &interrupts)).await?;
+    let recording = recording(common)?;
+    let approver = approver(&Keyboard::default(), &interrupts);
+    let mut session = open(common, &agent, recording.clone(), approver).await?;
     // One beat is as good as another for a continuous cognet: the wake is its first.
     if session.mode() == Mode::Invocation && !session.wakes_on("stimulus:text") {
         let name = session.cognet().to_owned();
@@ -42,7 +46,34 @@ pub(super) async fn run(common: &Common, words: Vec<String>) -> Result<(), Failu
     let closed = session.close().await;
     printer.await.map_err(io::Error::other)??;
     ended?;
-    Ok(closed?)
+    closed?;
+    finish(recording)
+}
+
+/// The recording that `--record` asks for.
+pub(super) fn recording(common: &Common) -> Result<Option<Recording>, Failure> {
+    let Some(path) = &common.record else { return Ok(None) };
+    let recording = Recording::create(path).map_err(|error| {
+        let message = format!("cannot record into {}: {error}", path.display());
+        let failure = Failure::new(Exit::Usage, "RECORDING_FAILED", message);
+        match error.kind() {
+            io::ErrorKind::AlreadyExists => failure.hint("name another file, or remove that one"),
+            _ => failure,
+        }
+    });
+    recording.map(Some)
+}
+
+/// Says so if a recording is not whole, or not there.
+pub(super) fn finish(recording: Option<Recording>) -> Result<(), Failure> {
+    let Some(recording) = recording else { return Ok(()) };
+    let attempts = recording.finish().map_err(|error| {
+        Failure::new(Exit::Failed, "RECORDING_FAILED", format!("the recording is not whole: {error}"))
+    })?;
+    if attempts == 0 {
+        writeln!(anstream::stderr().lock(), "{YELLOW}note:{YELLOW:#} no model was asked, so there is no recording")?;
+    }
+    Ok(())
 }
 
 async fn wake_once(session: &mut Session, text: &str, abort: &axon_runtime::AbortController) -> Result<(), Failure> {
@@ -60,9 +91,14 @@ pub(super) fn judge(outcome: WakeOutcome) -> Result<(), Failure> {
 }
 
 /// Opens the session that the flags ask for.
-pub(super) async fn open(common: &Common, agent: &Agent, approver: Arc<dyn Approver>) -> Result<Session, Failure> {
+async fn open(
+    common: &Common,
+    agent: &Agent,
+    recording: Option<Recording>,
+    approver: Arc<dyn Approver>,
+) -> Result<Session, Failure> {
     let session = chosen_session(common, agent)?;
-    open_as(common, agent, session, approver).await
+    open_as(common, agent, session, recording, approver).await
 }
 
 /// The same under a name of its own.
@@ -70,9 +106,11 @@ pub(super) async fn open_as(
     common: &Common,
     agent: &Agent,
     session: Option<SessionId>,
+    recording: Option<Recording>,
     approver: Arc<dyn Approver>,
 ) -> Result<Session, Failure> {
-    let options = SessionOptions { session, cognet: common.cognet.clone(), engine: common.engine.clone(), approver };
+    let (cognet, engine) = (common.cognet.clone(), common.engine.clone());
+    let options = SessionOptions { session, cognet, engine, recording, approver };
     Ok(Session::open(agent, options).await?)
 }
 

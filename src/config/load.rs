@@ -117,6 +117,7 @@ fn engine(mut section: Section<'_, '_>, problems: &mut Problems) -> EngineConfig
         base_url: section.string("base_url", problems),
         api_key_env: section.string("api_key_env", problems),
         script: section.string("script", problems),
+        recording: section.string("recording", problems),
         timeouts: engine_timeouts(section.section("timeout_ms", problems), problems),
         headers: section.string_map("headers", problems),
         price: price(section.section("price", problems), problems),

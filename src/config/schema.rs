@@ -47,6 +47,8 @@ pub struct EngineConfig {
     pub api_key_env: Option<String>,
     /// The script of the script engine, relative to the agent folder.
     pub script: Option<String>,
+    /// The recording of the replay engine, relative to the agent folder.
+    pub recording: Option<String>,
     pub timeouts: EngineTimeouts,
     pub headers: BTreeMap<String, String>,
     pub price: Option<Price>,
@@ -72,6 +74,7 @@ pub struct Price {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     OpenAi,
+    Replay,
     Script,
 }
 
@@ -184,7 +187,8 @@ pub(super) trait Words: Copy + 'static {
 }
 
 impl Words for Provider {
-    const WORDS: &'static [(&'static str, Self)] = &[("openai", Self::OpenAi), ("script", Self::Script)];
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("openai", Self::OpenAi), ("replay", Self::Replay), ("script", Self::Script)];
 }
 
 impl Words for Rule {

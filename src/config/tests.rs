@@ -78,6 +78,7 @@ fn every_key_is_read() {
         base_url = "http://127.0.0.1:1/v1"
         api_key_env = "K"
         script = "s.json"
+        recording = "r.jsonl"
         timeout_ms = { connect = 4, first_token = 5, silence = 6 }
         headers = { "X-A" = "b" }
         price = { input = 1, output = 2.5 }
@@ -125,6 +126,7 @@ fn every_key_is_read() {
                 base_url: Some("http://127.0.0.1:1/v1".into()),
                 api_key_env: Some("K".into()),
                 script: Some("s.json".into()),
+                recording: Some("r.jsonl".into()),
                 timeouts: EngineTimeouts { connect_ms: 4, first_token_ms: 5, silence_ms: 6 },
                 headers: [("X-A".to_owned(), "b".to_owned())].into(),
                 price: Some(Price { input: 1.0, output: 2.5 }),

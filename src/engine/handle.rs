@@ -9,6 +9,7 @@ use super::{
     inference::Inference,
     openai::OpenAiProvider,
     provider::{ModelCall, ModelStream, Provider},
+    recording::{Recording, RecordingProvider, ReplayProvider},
     script::ScriptProvider,
     spec::{EngineConfigError, EngineSpec, ProviderKind},
     telemetry::{SessionFacts, Telemetry},
@@ -30,7 +31,7 @@ impl fmt::Debug for Engine {
 impl Engine {
     /// An engine as `spec` describes it. Nothing is sent before the first call.
     ///
-    /// `env` looks environment variables up, those of the agent's `.env` included; `facts` is what a script may quote.
+    /// `env` looks environment variables up, those of the agent's `.env` included; `facts` is what a script may quote and a replay has to know.
     pub fn from_spec(
         spec: EngineSpec,
         agent_dir: &Path,
@@ -39,6 +40,7 @@ impl Engine {
     ) -> Result<Self, EngineConfigError> {
         let provider: Arc<dyn Provider> = match spec.kind()?.ok_or(EngineConfigError::NotConfigured)? {
             ProviderKind::OpenAi => Arc::new(OpenAiProvider::from_spec(&spec, env)?),
+            ProviderKind::Replay => Arc::new(ReplayProvider::from_spec(&spec, agent_dir, facts)?),
             ProviderKind::Script => Arc::new(ScriptProvider::from_spec(&spec, agent_dir, facts)?),
         };
         Ok(Self::with_provider(provider))
@@ -47,6 +49,11 @@ impl Engine {
     /// An engine with a provider of the embedder's own.
     pub fn with_provider(provider: Arc<dyn Provider>) -> Self {
         Self { provider }
+    }
+
+    /// The same engine, with each attempt put down in `recording`, secrets of the session hidden.
+    pub fn recorded(self, recording: Recording, facts: Arc<dyn SessionFacts>) -> Self {
+        Self::with_provider(Arc::new(RecordingProvider::new(self.provider, recording, facts)))
     }
 
     /// An engine that fails each call with `error`, for cognets that may never ask for a model.

@@ -1,16 +1,21 @@
 //! What an engine needs of a provider of models: one attempt at one call.
 
 use axon_runtime::{BoxFuture, Message, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::fault::Fault;
 
 /// A call as a provider is handed it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModelCall {
     pub model: String,
     pub messages: Vec<Message>,
     /// Tokens that the answer may have at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
 }
 
@@ -32,6 +37,11 @@ pub trait Provider: Send + Sync + 'static {
 
     /// The model that answers when a call names none.
     fn model(&self) -> &str;
+
+    /// The request for a call as it goes out, without keys and headers; `None` where there is no such thing. For recordings.
+    fn sent(&self, _call: &ModelCall) -> Option<Value> {
+        None
+    }
 
     /// Makes one attempt. Dropping the future, or the stream that it gives, gives the attempt up.
     fn open(&self, call: ModelCall) -> BoxFuture<'_, Result<Box<dyn ModelStream>, Fault>>;

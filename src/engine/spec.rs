@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Providers that this build has, as `[engine] provider` and `--engine` name them.
-pub(super) const PROVIDERS: &[&str] = &["openai", "script"];
+pub(super) const PROVIDERS: &[&str] = &["openai", "replay", "script"];
 
 /// How to reach a model. `[engine]` of `axon.toml`, then `--engine`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct EngineSpec {
     pub api_key_env: Option<String>,
     /// The script engine's file, relative to the agent folder.
     pub script: Option<PathBuf>,
+    /// What the replay engine answers from, relative to the agent folder.
+    pub recording: Option<PathBuf>,
     pub timeouts: Timeouts,
     /// Sent with every request.
     pub headers: BTreeMap<String, String>,
@@ -76,6 +78,10 @@ pub enum EngineConfigError {
         "--engine takes PROVIDER or PROVIDER:ARGUMENT, as in openai:MODEL or script:FILE; it was given \"{given}\""
     )]
     InvalidOverride { given: String },
+    #[error("cannot read the recording {}: {source}", path.display())]
+    UnreadableRecording { path: PathBuf, source: std::io::Error },
+    #[error("{}:{line}: {message}", path.display())]
+    InvalidRecording { path: PathBuf, line: usize, message: String },
     #[error("cannot read the engine's script {}: {source}", path.display())]
     UnreadableScript { path: PathBuf, source: std::io::Error },
     #[error("{}:{line}:{column}: {message}", path.display())]
@@ -100,6 +106,7 @@ fn did_you_mean(nearest: &Option<&'static str>) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProviderKind {
     OpenAi,
+    Replay,
     Script,
 }
 
@@ -107,6 +114,7 @@ impl ProviderKind {
     pub fn parse(name: &str) -> Result<Self, EngineConfigError> {
         match name {
             "openai" => Ok(Self::OpenAi),
+            "replay" => Ok(Self::Replay),
             "script" => Ok(Self::Script),
             _ => Err(EngineConfigError::UnknownProvider { given: name.to_owned(), nearest: nearest_provider(name) }),
         }
@@ -126,7 +134,7 @@ fn nearest_provider(name: &str) -> Option<&'static str> {
 }
 
 impl EngineSpec {
-    /// Applies `--engine`: `PROVIDER`, or `PROVIDER:ARGUMENT` with the provider's model or script. A file is looked up
+    /// Applies `--engine`: `PROVIDER`, or `PROVIDER:ARGUMENT` with the provider's model or file. A file is looked up
     /// in the current folder first, then in the agent folder.
     ///
     /// What was configured for another provider no longer applies.
@@ -143,6 +151,7 @@ impl EngineSpec {
         self.provider = Some(name.to_owned());
         match (kind, argument) {
             (ProviderKind::OpenAi, Some(model)) => self.model = Some(model.to_owned()),
+            (ProviderKind::Replay, Some(file)) => self.recording = Some(here_or_in_agent(Path::new(file))),
             (ProviderKind::Script, Some(file)) => self.script = Some(here_or_in_agent(Path::new(file))),
             (_, None) => {}
         }
@@ -157,8 +166,12 @@ impl EngineSpec {
 
     /// The file that the engine is made of, if it is made of one.
     pub(crate) fn file(&self, agent_dir: &Path) -> Option<PathBuf> {
-        let is_script = self.kind().ok().flatten() == Some(ProviderKind::Script);
-        self.script.as_ref().filter(|_| is_script).map(|script| agent_dir.join(script))
+        let file = match self.kind().ok().flatten()? {
+            ProviderKind::OpenAi => None,
+            ProviderKind::Replay => self.recording.as_ref(),
+            ProviderKind::Script => self.script.as_ref(),
+        };
+        file.map(|file| agent_dir.join(file))
     }
 
     /// The provider that is named, or else that the other keys are for.
@@ -166,6 +179,7 @@ impl EngineSpec {
         match &self.provider {
             Some(name) => ProviderKind::parse(name).map(Some),
             None if self.script.is_some() => Ok(Some(ProviderKind::Script)),
+            None if self.recording.is_some() => Ok(Some(ProviderKind::Replay)),
             None if self.model.is_some() || self.base_url.is_some() => Ok(Some(ProviderKind::OpenAi)),
             None => Ok(None),
         }

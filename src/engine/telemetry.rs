@@ -21,8 +21,11 @@ impl SessionFacts for NoFacts {
     }
 }
 
-/// What a script may quote of the session that it answers in.
+/// What an engine asks of the session that it answers in.
 pub trait SessionFacts: Send + Sync + 'static {
+    /// Hides the secrets that the session knows of, in what is to be recorded or compared with what was.
+    fn hide_secrets(&self, _json: &mut Value) {}
+
     /// The content of the newest `cognet:action:result`.
     fn last_result(&self) -> Option<String>;
 

@@ -137,7 +137,12 @@ pub(super) fn dropped_notice(rebinding: &Rebinding) -> Option<Value> {
     if rebinding.dropped.is_empty() {
         return None;
     }
-    let names: Vec<_> = rebinding.dropped.iter().map(|(name, bytes)| format!("{name} ({} KiB)", bytes >> 10)).collect();
+    let size = |bytes: u64| match usize::try_from(bytes).unwrap_or(usize::MAX) {
+        // It was measured no further.
+        MAX_BINDINGS_BYTES.. => format!("over {} MiB", MAX_BINDINGS_BYTES >> 20),
+        _ => format!("{} KiB", bytes >> 10),
+    };
+    let names: Vec<_> = rebinding.dropped.iter().map(|(name, bytes)| format!("{name} ({})", size(*bytes))).collect();
     let message = format!(
         "Declarations hold at most {} MiB together, so the largest were dropped: {}. Later blocks do not have them.",
         MAX_BINDINGS_BYTES >> 20,

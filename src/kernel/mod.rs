@@ -24,6 +24,7 @@ pub(crate) use actions::{Actions, text_of};
 pub(crate) use bindings::BindingsFile;
 pub(crate) use bridge::CapsuleBridge;
 pub(crate) use emit::check as may_emit;
+pub(crate) use output::check as may_output;
 pub(crate) use recorder::Recorder;
 
 /// What stands behind the verbs of one cognet instance.

@@ -68,7 +68,7 @@ const OUTPUTS: &[(&str, &[Field])] = &[
 ];
 
 /// `OUTPUT_INVALID` names the field and what is accepted.
-pub(super) fn check(kind: &str, data: &Value) -> Result<(), VerbError> {
+pub(crate) fn check(kind: &str, data: &Value) -> Result<(), VerbError> {
     let Some((_, fields)) = OUTPUTS.iter().find(|(name, _)| *name == kind) else {
         let known = names(OUTPUTS.iter().map(|(name, _)| *name));
         return Err(invalid(format!("{kind:?} is no output type; accepted are {known}")));

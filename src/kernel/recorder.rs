@@ -84,6 +84,10 @@ impl Telemetry for Recorder {
 }
 
 impl SessionFacts for Recorder {
+    fn hide_secrets(&self, json: &mut Value) {
+        self.secrets.hide_in_json(json);
+    }
+
     fn last_result(&self) -> Option<String> {
         content_of_newest(&self.log, "cognet:action:result")
     }

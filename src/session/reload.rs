@@ -313,7 +313,10 @@ impl Reloader {
         };
         let engine = match engine {
             Some(engine) => engine,
-            None => agent.engine(self.asked.engine.as_deref(), Arc::new(recorder.clone()))?,
+            None => {
+                let (asked, recording) = (self.asked.engine.as_deref(), self.asked.recording.as_ref());
+                agent.engine(asked, recording, Arc::new(recorder.clone()))?
+            }
         };
         let kernel = Arc::new(CognetKernel::new(
             recorder,

@@ -59,7 +59,7 @@ fn flags(help: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_help_of_a_command_shows_the_flags_that_mean_something_to_it_and_no_others() {
-    let session = ["--cognet", "--continue", "--engine", "--session"];
+    let session = ["--cognet", "--continue", "--engine", "--record", "--session"];
     for (command, shows) in [
         (&["run"][..], &[&session[..], &["--agent", "--json"]].concat()[..]),
         (&["chat"], &[&session[..], &["--agent", "--json"]].concat()),
@@ -70,6 +70,7 @@ fn the_help_of_a_command_shows_the_flags_that_mean_something_to_it_and_no_others
         (&["scope"], &["--agent", "--dts", "--json"]),
         (&["doctor"], &["--agent", "--cognet", "--engine", "--json"]),
         (&["prepare"], &["--agent", "--cognet", "--engine", "--json"]),
+        (&["replay"], &["--agent", "--cognet", "--json"]),
         (&["completions"], &[]),
         (&["man"], &[]),
         (&["log"], &["--agent"]),
@@ -295,4 +296,17 @@ fn the_doctor_reaches_a_server_that_answers() {
     assert_eq!(finding(&list, "server"), ("good", format!("http://{address}/v1 answers").as_str()));
     assert_eq!(finding(&list, "key"), ("good", "SOME_KEY is set"));
     assert!(!list.iter().any(|finding| finding.to_string().contains("abcdef")), "a key is never shown: {list:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_answer_that_cannot_be_written_is_a_failure() {
+    for args in [&["--help"][..], &["--version"], &["log", "--help"], &["man"], &["completions", "bash"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("the full device");
+        let mut command = crate::support::axon();
+        let ran = crate::support::finish(
+            command.args(args).stdout(full).stderr(std::process::Stdio::piped()).spawn().expect("axon starts"),
+        );
+        assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
+    }
 }

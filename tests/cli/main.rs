@@ -21,6 +21,8 @@ mod log_commands;
 mod minds;
 mod notebook;
 mod provider;
+mod recording;
+mod replay;
 mod support;
 mod terminal;
 mod tools;

@@ -225,3 +225,21 @@ fn a_block_that_may_read_and_write_the_folder_reaches_no_protected_part_of_it() 
 fn confined(agent: &Agent) -> bool {
     value(agent, "return (await process.run('cat', ['/etc/hostname'])).code") != 0
 }
+
+#[test]
+fn a_tool_that_wants_what_it_was_not_granted_says_which_grant_it_needs() {
+    let agent = Agent::with(&[(
+        "tools/x.ts",
+        "export async function look(): Promise<number> { return (await fs.list('.')).length; }\n\
+         export async function get(): Promise<number> { return (await fetch('http://127.0.0.1:1/')).status; }\n\
+         export async function run(): Promise<number> { return (await process.run('git', [])).code; }\n\
+         export function other(): number { return nope; }\n",
+    )]);
+    for (call, says) in [("look", "fs under [tools.x]"), ("get", "net under [tools.x]"), ("run", "run under [tools.x]")]
+    {
+        let ran = agent.run(&["exec", "-e", &format!("await x.{call}()")]);
+        assert!(ran.stderr.contains(says), "{call}: {ran:?}");
+    }
+    let ran = agent.run(&["exec", "-e", "await x.other()"]);
+    assert!(!ran.stderr.contains("[tools.x]"), "{ran:?}");
+}

@@ -93,15 +93,18 @@ impl Capsule {
             ended.outcome.rebinding = Some(shared.bindings().rebind(changes));
         }
         let kind = if ended.outcome.result.is_ok() { "capsule:block:complete" } else { "capsule:block:failed" };
-        shared.event(
-            kind,
-            &[
-                ("id", block.id.into()),
-                ("durationMs", millis(ended.duration)),
-                ("cpuMs", millis(ended.cpu)),
-                ("peakBytes", ended.peak_bytes.into()),
-            ],
-        );
+        let mut data = vec![
+            ("id", block.id.into()),
+            ("durationMs", millis(ended.duration)),
+            ("cpuMs", millis(ended.cpu)),
+            ("peakBytes", ended.peak_bytes.into()),
+            // With these, what was printed and the value can be told apart in the text of the result.
+            ("stdoutLines", ended.outcome.stdout.iter().map(|line| line.split('\n').count()).sum::<usize>().into()),
+        ];
+        if let Ok(Some(value)) = &ended.outcome.result {
+            data.push(("value", if value.is_string() { "text" } else { "json" }.into()));
+        }
+        shared.event(kind, &data);
         ended.outcome
     }
 

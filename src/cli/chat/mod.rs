@@ -29,6 +29,7 @@ use super::{
 use crate::{
     Watcher,
     agent::Agent,
+    engine::Recording,
     log::Observer,
     policy::{Approver, Unattended},
     session::{Session, Survey},
@@ -90,6 +91,7 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
     let on_terminal = !headless && common.json.is_none() && has_terminal();
     let detail = if dev.is_some() { Detail::Development } else { Detail::Answer };
     let face = if on_terminal { Face::Screen(Screen::new(detail)) } else { Face::Plain(View::of(common.json)) };
+    let recording = run::recording(common)?;
     let mut watcher = dev.map(|_| Watcher::new());
     let (asking, questions) = questions();
     let approver: Arc<dyn Approver> = if on_terminal { Arc::new(asking) } else { Arc::new(Unattended) };
@@ -103,7 +105,7 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
         Face::Plain(_) => (Input::Pipe { lines: lines(), face: face.clone() }, None),
     };
     let Some(Opened { agent, survey, session, before }) =
-        open(common, &face, approver, watcher.as_mut(), &mut input).await?
+        open(common, &face, recording.clone(), approver, watcher.as_mut(), &mut input).await?
     else {
         return Ok(());
     };
@@ -145,7 +147,8 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
     let closed = session.close().await;
     printer.await.map_err(io::Error::other)??;
     talked?;
-    Ok(closed?)
+    closed?;
+    run::finish(recording)
 }
 
 /// An agent that a conversation can begin with.
@@ -162,6 +165,7 @@ struct Opened {
 async fn open(
     common: &Common,
     face: &Face,
+    recording: Option<Recording>,
     approver: Arc<dyn Approver>,
     mut watcher: Option<&mut Watcher>,
     input: &mut Input,
@@ -179,7 +183,7 @@ async fn open(
                 None => run::chosen_session(common, &agent)?.unwrap_or_default(),
             };
             chosen = Some(id.clone());
-            let session = run::open_as(common, &agent, Some(id), approver.clone()).await?;
+            let session = run::open_as(common, &agent, Some(id), recording.clone(), approver.clone()).await?;
             Ok::<_, Failure>((agent, session))
         };
         match (opened.await, watcher.as_deref_mut()) {

@@ -70,7 +70,7 @@ pub(super) async fn log(common: &Common, command: LogCommand) -> Result<(), Fail
 }
 
 /// The file of the named session, else of the last one.
-fn path_of(
+pub(super) fn path_of(
     common: &Common,
     agent: &Agent,
     id: Option<String>,

@@ -17,6 +17,7 @@ use reqwest::{
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION},
     redirect,
 };
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::{
@@ -172,6 +173,11 @@ impl Provider for OpenAiProvider {
 
     fn model(&self) -> &str {
         &self.model
+    }
+
+    fn sent(&self, call: &ModelCall) -> Option<Value> {
+        let body = ChatRequest::new(call, self.token_limit_field());
+        Some(json!({ "url": self.endpoint.as_str(), "body": body }))
     }
 
     fn open(&self, call: ModelCall) -> BoxFuture<'_, Result<Box<dyn ModelStream>, Fault>> {

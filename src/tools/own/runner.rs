@@ -192,7 +192,11 @@ impl Runner {
                 let result = args.next().unwrap_or(Datum::Undefined);
                 // A call that was cancelled has nobody who waits.
                 if let Some(waiting) = self.state().waiting.remove(&(id as u64)) {
-                    let _ = waiting.send(if function == "answer" { Ok(result) } else { Err(thrown(result)) });
+                    let _ = waiting.send(if function == "answer" {
+                        Ok(result)
+                    } else {
+                        Err(with_grant(thrown(result), &self.name))
+                    });
                 }
                 Ok(Datum::Undefined)
             }
@@ -210,6 +214,19 @@ fn gone(name: &str, why: &str) -> ToolError {
         message: format!("the isolate of tools/{name}.ts has ended, and what it kept is lost: {why}"),
         code: Some("TOOL_ENDED".into()),
     }
+}
+
+/// The grant under `[tools.NAME]` that each of these names is there with.
+const GRANTS: [(&str, &str); 4] = [("fs", "fs"), ("fetch", "net"), ("http", "net"), ("process", "run")];
+
+/// An error for want of a grant says which one.
+fn with_grant(error: ToolError, name: &str) -> ToolError {
+    let missing = error.message.strip_suffix(" is not defined").map(|missing| missing.trim_matches('\''));
+    let grant = GRANTS.iter().find(|(tool, _)| error.name == "ReferenceError" && Some(*tool) == missing);
+    let Some((tool, grant)) = grant else { return error };
+    let message =
+        format!("{} ({tool} is there where axon.toml grants it: {grant} under [tools.{name}])", error.message);
+    ToolError { message, ..error }
 }
 
 /// An error as the isolate describes it.

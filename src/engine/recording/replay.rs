@@ -1,0 +1,200 @@
+//! Answering from a recording, and from nothing else.
+
+use std::{
+    collections::VecDeque,
+    fmt::Write,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use axon_runtime::{BoxFuture, Message};
+use similar::TextDiff;
+
+use super::attempt::{Attempt, Delta, End, ProviderName, VERSION};
+use crate::{
+    engine::{
+        fault::{Fault, FaultCode},
+        provider::{ModelCall, ModelEvent, ModelStream, Provider},
+        spec::{EngineConfigError, EngineSpec},
+        telemetry::SessionFacts,
+    },
+    files,
+};
+
+const NAME: &str = "replay";
+
+/// Lines of a difference that are shown.
+const MAX_DIFF_LINES: usize = 60;
+/// Lines around a change.
+const CONTEXT_LINES: usize = 2;
+
+/// Answers each request with an attempt that was recorded for that very request, each attempt once and in their order.
+pub(in crate::engine) struct ReplayProvider {
+    /// What messages call the file.
+    name: PathBuf,
+    provider: ProviderName,
+    attempts: Vec<Attempt>,
+    facts: Arc<dyn SessionFacts>,
+    answered: Mutex<Vec<bool>>,
+}
+
+impl ReplayProvider {
+    /// Reads the recording that `spec` names, relative to `agent_dir`.
+    pub fn from_spec(
+        spec: &EngineSpec,
+        agent_dir: &Path,
+        facts: Arc<dyn SessionFacts>,
+    ) -> Result<Self, EngineConfigError> {
+        let path = spec.file(agent_dir).ok_or(EngineConfigError::Missing {
+            provider: NAME,
+            key: "recording",
+            usage: "replay:FILE",
+        })?;
+        let name = path.strip_prefix(agent_dir).unwrap_or(&path).to_owned();
+        let text = files::read_text(&path)
+            .map_err(|source| EngineConfigError::UnreadableRecording { path: name.clone(), source })?;
+        let attempts = text
+            .lines()
+            .enumerate()
+            .map(|(index, line)| {
+                parse(line).map_err(|message| EngineConfigError::InvalidRecording {
+                    path: name.clone(),
+                    line: index + 1,
+                    message,
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        // As the recorded provider answered to it: a cognet that names no model asks for the same one again.
+        let provider = match attempts.first() {
+            Some(attempt) => attempt.provider.clone(),
+            None => ProviderName { name: NAME.to_owned(), model: NAME.to_owned() },
+        };
+        let answered = Mutex::new(vec![false; attempts.len()]);
+        Ok(Self { name, provider, attempts, facts, answered })
+    }
+
+    /// The request as a recording would have it.
+    fn as_recorded(&self, call: &ModelCall) -> ModelCall {
+        let mut json = serde_json::to_value(call).unwrap_or_default();
+        self.facts.hide_secrets(&mut json);
+        serde_json::from_value(json).unwrap_or_else(|_| call.clone())
+    }
+
+    /// The first attempt for this very request that has not been answered yet.
+    fn attempt(&self, call: &ModelCall) -> Result<&Attempt, String> {
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = |index: &usize| !answered[*index];
+        let mut same = (0..self.attempts.len()).filter(|index| self.attempts[*index].request == *call);
+        if let Some(index) = same.clone().find(free) {
+            answered[index] = true;
+            return Ok(&self.attempts[index]);
+        }
+        let file = self.name.display();
+        if let Some(index) = same.next_back() {
+            return Err(format!("this request was recorded in {file}:{}, and has been answered already", index + 1));
+        }
+        Err(match (0..self.attempts.len()).find(free) {
+            Some(index) => format!(
+                "this request is not in the recording; {file}:{} is the next there, and differs (- recorded, + asked):\n{}",
+                index + 1,
+                difference(&self.attempts[index].request, call)
+            ),
+            None => format!(
+                "this request is not in the recording; every one of the {} in {file} has been answered",
+                self.attempts.len()
+            ),
+        })
+    }
+}
+
+fn parse(line: &str) -> Result<Attempt, String> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        v: u32,
+    }
+    let malformed = |error: serde_json::Error| {
+        let position = format!(" at line {} column {}", error.line(), error.column());
+        let message = error.to_string();
+        format!("this is no line of a recording: {}", message.strip_suffix(&position).unwrap_or(&message))
+    };
+    let Version { v } = serde_json::from_str(line).map_err(malformed)?;
+    if v != VERSION {
+        return Err(format!("the recording has version {v}; this program reads {VERSION}"));
+    }
+    serde_json::from_str(line).map_err(malformed)
+}
+
+fn difference(recorded: &ModelCall, asked: &ModelCall) -> String {
+    let (recorded, asked) = (as_text(recorded), as_text(asked));
+    let difference = TextDiff::from_lines(&recorded, &asked);
+    let difference = difference.unified_diff().context_radius(CONTEXT_LINES).to_string();
+    let mut lines = difference.lines();
+    let mut text: String = lines.by_ref().take(MAX_DIFF_LINES).collect::<Vec<_>>().join("\n");
+    let more = lines.count();
+    if more > 0 {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n… and {more} lines more");
+    }
+    text
+}
+
+/// A request as people read it.
+fn as_text(call: &ModelCall) -> String {
+    let ModelCall { model, messages, max_tokens, temperature } = call;
+    let mut text = format!("model {model}\n");
+    let _ = max_tokens.map(|limit| writeln!(text, "maxTokens {limit}"));
+    let _ = temperature.map(|temperature| writeln!(text, "temperature {temperature}"));
+    for Message { role, content } in messages {
+        let role = serde_json::to_value(role).unwrap_or_default();
+        let _ = writeln!(text, "[{}]\n{content}", role.as_str().unwrap_or_default());
+    }
+    text
+}
+
+impl Provider for ReplayProvider {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn model(&self) -> &str {
+        &self.provider.model
+    }
+
+    fn open(&self, call: ModelCall) -> BoxFuture<'_, Result<Box<dyn ModelStream>, Fault>> {
+        Box::pin(async move {
+            let attempt = self
+                .attempt(&self.as_recorded(&call))
+                .map_err(|message| Fault::new(FaultCode::InvalidRequest, NAME, message).model(&call.model))?;
+            Ok(Box::new(ReplayStream { deltas: attempt.answer.clone().into(), end: Some(attempt.end.clone()) }) as _)
+        })
+    }
+}
+
+struct ReplayStream {
+    deltas: VecDeque<Delta>,
+    /// Taken once it has been told.
+    end: Option<End>,
+}
+
+impl ModelStream for ReplayStream {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<ModelEvent>, Fault>> {
+        Box::pin(async move {
+            match self.deltas.pop_front() {
+                Some(Delta::Text(piece)) => return Ok(Some(ModelEvent::Text(piece))),
+                Some(Delta::Reasoning(piece)) => return Ok(Some(ModelEvent::Reasoning(piece))),
+                None => {}
+            }
+            match self.end.take() {
+                Some(End::Finished { stop_reason, usage, model }) => {
+                    Ok(Some(ModelEvent::Finished { stop_reason, usage, model }))
+                }
+                Some(End::Fault(fault)) => Err(fault),
+                Some(End::GivenUp) => {
+                    let message = "the recording ends here: whoever asked did not read on when it was made";
+                    Err(Fault { retryable: false, ..Fault::new(FaultCode::Transport, NAME, message) })
+                }
+                None => Ok(None),
+            }
+        })
+    }
+}

@@ -1,0 +1,321 @@
+//! The seven verbs over a recorded wake.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use axon_runtime::{
+    AbortController, AbortSignal, BoxFuture, EngineEvent, Entries, Entry, EntryTime, EventStream, Kernel, RunResult,
+    Scope, StreamRequest, VerbError,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{
+    answers::{RecordedProvider, run_result},
+    compare::{Difference, request_text},
+    wakes::{RecordedCall, RecordedWake},
+};
+use crate::{
+    engine::{Engine, Telemetry},
+    kernel::{may_emit, may_output},
+    secrets::Secrets,
+};
+
+/// What stands behind the verbs of a brain that is replayed. Nothing leaves it.
+pub(super) struct ReplayKernel {
+    base: String,
+    scope: Scope,
+    secrets: Secrets,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The session as it was recorded, up to here.
+    recorded: Vec<Entry>,
+    /// The session as the brain in service sees it: what it has said itself stands in the place of what was recorded.
+    visible: Vec<Entry>,
+    store: HashMap<String, Value>,
+    wake: Option<Wake>,
+}
+
+/// The wake that is replayed.
+struct Wake {
+    recorded: RecordedWake,
+    abort: AbortController,
+    /// Recorded entries that are not the brain's doing and did not come to its sight yet.
+    others: VecDeque<Entry>,
+    /// Recorded blocks that were not run yet.
+    blocks: VecDeque<Entry>,
+    /// Recorded results, by their block.
+    results: HashMap<String, Entry>,
+    own: Own,
+}
+
+/// What the brain has done in the wake.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    /// Outputs and blocks.
+    pub entries: Vec<Entry>,
+    pub calls: usize,
+    pub asked_differently: Vec<Difference>,
+    /// Why the wake could not go on.
+    pub left: Option<String>,
+}
+
+/// A wake that has ended.
+pub(super) struct Replayed {
+    pub recorded: RecordedWake,
+    pub replayed: Own,
+    /// The brain has written more than there is room for before the next recorded entry: it can see no more of the session.
+    pub left_log: bool,
+}
+
+impl ReplayKernel {
+    pub(super) fn new(base: String, scope: Scope, secrets: Secrets) -> Self {
+        Self { base, scope, secrets, state: Arc::default() }
+    }
+
+    /// Takes in an entry between two wakes.
+    pub(super) fn happened(&self, entry: Entry) {
+        let mut state = self.state();
+        state.recorded.push(entry.clone());
+        state.show(entry);
+    }
+
+    /// Takes in a wake that is not replayed.
+    pub(super) fn skip(&self, wake: RecordedWake) {
+        self.state().recorded.extend(wake.entries);
+    }
+
+    /// What the next brain sees is the session as it was recorded, and nothing of another brain.
+    pub(super) fn forget(&self) {
+        let mut state = self.state();
+        state.visible = state.recorded.clone();
+        state.store.clear();
+    }
+
+    pub(super) fn begin(&self, recorded: RecordedWake, abort: AbortController) {
+        let of_kind = |kind: &'static str| recorded.entries.iter().filter(move |entry| entry.kind == kind).cloned();
+        let results = of_kind("cognet:action:result")
+            .filter_map(|entry| Some((entry.data["for"].as_str()?.to_owned(), entry)))
+            .collect();
+        let is_other = |entry: &&Entry| !entry.kind.starts_with("cognet:");
+        let wake = Wake {
+            abort,
+            others: recorded.entries.iter().filter(is_other).cloned().collect(),
+            blocks: of_kind("cognet:action:typescript").collect(),
+            results,
+            own: Own::default(),
+            recorded,
+        };
+        self.state().wake = Some(wake);
+    }
+
+    pub(super) fn end(&self) -> Replayed {
+        let mut state = self.state();
+        state.show_others(u64::MAX);
+        let Some(Wake { recorded, own, .. }) = state.wake.take() else {
+            return Replayed { recorded: RecordedWake::default(), replayed: Own::default(), left_log: true };
+        };
+        state.recorded.extend(recorded.entries.iter().cloned());
+        let left_log = state.visible.last().is_some_and(|newest| newest.time.seq > recorded.last_seq);
+        Replayed { recorded, replayed: own, left_log }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    /// Shows a recorded entry.
+    fn show(&mut self, mut entry: Entry) {
+        entry.time.seq = entry.time.seq.max(self.next_seq());
+        self.visible.push(entry);
+    }
+
+    /// Shows those of the other entries that were recorded before `seq`.
+    fn show_others(&mut self, seq: u64) {
+        while let Some(entry) = self.wake.as_mut().and_then(|wake| wake.others.pop_front_if(|e| e.time.seq < seq)) {
+            self.show(entry);
+        }
+    }
+
+    fn next_seq(&self) -> u64 {
+        let after_entries = self.visible.last().map_or(0, |newest| newest.time.seq + 1);
+        let in_wake = self.wake.as_ref().map_or(0, |wake| wake.recorded.seq + 1);
+        after_entries.max(in_wake)
+    }
+
+    /// Writes what the brain has said or done.
+    fn write(&mut self, entry: Entry) {
+        if let Some(wake) = &mut self.wake {
+            wake.own.entries.push(entry.clone());
+        }
+        self.visible.push(entry);
+    }
+
+    fn own_entry(&self, kind: &str, data: Value) -> Entry {
+        let ms = self.visible.last().map_or(0, |newest| newest.time.ms);
+        let time = EntryTime { ms, seq: self.next_seq() };
+        Entry { id: Uuid::now_v7().to_string(), kind: kind.to_owned(), time, data }
+    }
+
+    /// Ends the wake, since nothing is recorded that it could go on with.
+    fn leave(&mut self, why: String) -> VerbError {
+        if let Some(wake) = &mut self.wake {
+            wake.abort.abort(why.clone());
+            wake.own.left.get_or_insert(why.clone());
+        }
+        VerbError::new("REPLAY_ENDED", why)
+    }
+
+    /// The recorded block with this source that was not run yet.
+    fn take_block(&mut self, source: &str) -> Option<Entry> {
+        let blocks = &mut self.wake.as_mut()?.blocks;
+        let index = blocks.iter().position(|block| block.data["content"] == source)?;
+        blocks.remove(index)
+    }
+
+    fn run(&mut self, sources: Vec<String>) -> Result<Vec<RunResult>, VerbError> {
+        let mut ids = Vec::with_capacity(sources.len());
+        for source in sources {
+            let Some(mut block) = self.take_block(&source) else {
+                let data = json!({ "id": Uuid::now_v7().to_string(), "content": source });
+                let entry = self.own_entry("cognet:action:typescript", data);
+                self.write(entry);
+                return Err(self.leave("it runs a block that was not run then, and a replay runs nothing".to_owned()));
+            };
+            ids.push(block.data["id"].as_str().unwrap_or_default().to_owned());
+            block.time.seq = block.time.seq.max(self.next_seq());
+            self.write(block);
+        }
+        let results = ids.iter().map(|id| Some((id, self.wake.as_mut()?.results.remove(id)?)));
+        let Some(results) = results.collect::<Option<Vec<_>>>() else {
+            return Err(self.leave("a block's result is not in the log".to_owned()));
+        };
+        let mut in_order: Vec<_> = results.iter().map(|(_, result)| result.clone()).collect();
+        in_order.sort_by_key(|result| result.time.seq);
+        for result in in_order {
+            self.show_others(result.time.seq);
+            self.show(result);
+        }
+        let shapes = self.wake.as_ref().map(|wake| &wake.recorded.blocks);
+        let shape = |id: &String| shapes.and_then(|shapes| shapes.get(id)).copied().unwrap_or_default();
+        Ok(results.iter().map(|(id, result)| run_result(result, shape(id))).collect())
+    }
+
+    /// The next recorded call, compared with what is asked now.
+    fn take_call(&mut self, messages: &Value) -> Result<RecordedCall, VerbError> {
+        let wake = self.wake.as_mut();
+        let call = wake.and_then(|wake| {
+            wake.own.calls += 1;
+            wake.recorded.calls.get(wake.own.calls - 1).cloned()
+        });
+        let Some(call) = call else {
+            let why = "it asks a model once more than then, and a replay asks none";
+            return Err(self.leave(why.to_owned()));
+        };
+        let difference = Difference::of(&request_text(&call.messages), &request_text(messages));
+        if let Some(wake) = &mut self.wake {
+            wake.own.asked_differently.extend(difference);
+        }
+        Ok(call)
+    }
+}
+
+impl Kernel for ReplayKernel {
+    fn output(&self, kind: String, mut data: Value) -> BoxFuture<'_, Result<(), VerbError>> {
+        Box::pin(async move {
+            may_output(&kind, &data)?;
+            self.secrets.hide_in_json(&mut data);
+            let mut state = self.state();
+            let entry = state.own_entry(&kind, data);
+            state.write(entry);
+            Ok(())
+        })
+    }
+
+    fn stream(
+        &self,
+        request: StreamRequest,
+        signal: AbortSignal,
+    ) -> BoxFuture<'_, Result<Box<dyn EventStream>, VerbError>> {
+        Box::pin(async move {
+            let mut messages = json!(request.messages);
+            self.secrets.hide_in_json(&mut messages);
+            let call = self.state().take_call(&messages)?;
+            let ended = call.ended.unwrap_or_default();
+            let engine = Engine::with_provider(Arc::new(RecordedProvider::new(call)));
+            let events = engine.stream(request, signal, Arc::new(Untold));
+            Ok(Box::new(RecordedEvents { events, ended, state: self.state.clone() }) as _)
+        })
+    }
+
+    fn run(&self, blocks: Vec<String>, _signal: AbortSignal) -> BoxFuture<'_, Result<Vec<RunResult>, VerbError>> {
+        Box::pin(async move { self.state().run(blocks) })
+    }
+
+    fn scope(&self) -> BoxFuture<'_, Result<Scope, VerbError>> {
+        Box::pin(async { Ok(self.scope.clone()) })
+    }
+
+    fn base(&self) -> String {
+        self.base.clone()
+    }
+
+    fn emit(&self, kind: &str, _data: Option<Value>) -> Result<(), VerbError> {
+        may_emit(kind)
+    }
+
+    fn session_get(&self, after: Option<u64>) -> Result<Entries<'_>, VerbError> {
+        let state = self.state();
+        let from = state.visible.partition_point(|entry| after.is_some_and(|after| entry.time.seq <= after));
+        let entries = state.visible[from..].to_vec();
+        Ok(Box::new(entries.into_iter().map(Ok)))
+    }
+
+    fn store_get(&self, key: &str) -> Result<Option<Value>, VerbError> {
+        Ok(self.state().store.get(key).cloned())
+    }
+
+    fn store_set(&self, key: String, value: Value) -> BoxFuture<'_, Result<(), VerbError>> {
+        Box::pin(async move {
+            self.state().store.insert(key, value);
+            Ok(())
+        })
+    }
+}
+
+/// The events of a recorded call. Behind the last one the brain sees what came in meanwhile.
+struct RecordedEvents {
+    events: Box<dyn EventStream>,
+    ended: u64,
+    state: Arc<Mutex<State>>,
+}
+
+impl EventStream for RecordedEvents {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<EngineEvent>, VerbError>> {
+        Box::pin(async move {
+            let event = self.events.next().await?;
+            if matches!(event, Some(EngineEvent::Done(_))) {
+                lock(&self.state).show_others(self.ended);
+            }
+            Ok(event)
+        })
+    }
+}
+
+/// Telemetry of what was told long ago.
+struct Untold;
+
+impl Telemetry for Untold {
+    fn record(&self, _kind: &'static str, _data: Value, _span: &str) {}
+}

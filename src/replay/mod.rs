@@ -1,0 +1,135 @@
+//! Replay: a fresh brain lives through a recorded session, and what it says is compared with what was said.
+//!
+//! Nothing is asked of a model and no block is run: answers and results are the recorded ones. What the brain reads is the
+//! session as it was up to the wake, and within the wake what it has said and done itself. A brain that went its own way is
+//! replaced by a fresh one, which folds the session as it was recorded, so that each wake is judged by itself.
+
+mod answers;
+mod compare;
+mod kernel;
+mod wakes;
+
+use std::{path::Path, sync::Arc};
+
+use axon_runtime::{AbortController, Brain, CognetError, Limits, Scope, WakeFailure};
+
+use self::{
+    kernel::{ReplayKernel, Replayed},
+    wakes::{Ending, RecordedWake, Step, Steps},
+};
+use crate::{
+    cognets::Found,
+    log::{LogError, SessionReader},
+    secrets::Secrets,
+};
+pub(crate) use compare::{Difference, Verdict};
+pub(crate) use wakes::last_cognet;
+
+/// What a replay is made with.
+pub(crate) struct ReplayOptions {
+    pub found: Found,
+    /// Whether wakes of other cognets are replayed with this one too.
+    pub whose: Whose,
+    pub base: String,
+    pub scope: Scope,
+    pub limits: Limits,
+    pub secrets: Secrets,
+}
+
+/// Which wakes are replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Those of the cognet itself.
+    Own,
+    /// All of the session.
+    Everybodys,
+}
+
+/// Why a replay could not go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReplayError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Cognet(#[from] Box<CognetError>),
+}
+
+/// One wake of a session, replayed.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplayedWake {
+    /// The seq of its `kernel:run:start`.
+    pub seq: u64,
+    pub verdict: Verdict,
+}
+
+/// A replay under way.
+pub(crate) struct Replay {
+    options: ReplayOptions,
+    steps: Steps,
+    kernel: Arc<ReplayKernel>,
+    /// `None` until there is a wake to replay, and after a brain went its own way.
+    brain: Option<Brain>,
+}
+
+impl Replay {
+    pub(crate) fn open(path: &Path, options: ReplayOptions) -> Result<Self, ReplayError> {
+        let steps = Steps::new(SessionReader::open(path)?);
+        let kernel = Arc::new(ReplayKernel::new(options.base.clone(), options.scope.clone(), options.secrets.clone()));
+        Ok(Self { options, steps, kernel, brain: None })
+    }
+
+    /// Replays the next wake; `None` behind the last one.
+    pub(crate) async fn next(&mut self) -> Result<Option<ReplayedWake>, ReplayError> {
+        while let Some(step) = self.steps.next().transpose()? {
+            match step {
+                Step::Entry(entry) => self.kernel.happened(entry),
+                Step::Wake(wake) => return self.wake(wake).await.map(Some),
+            }
+        }
+        if let Some(brain) = self.brain.take() {
+            brain.shutdown().await.map_err(Box::new)?;
+        }
+        Ok(None)
+    }
+
+    async fn wake(&mut self, wake: RecordedWake) -> Result<ReplayedWake, ReplayError> {
+        let seq = wake.seq;
+        let skipped = match (&wake.cognet, &wake.ending) {
+            (Some(other), _) if self.options.whose == Whose::Own && *other != self.options.found.name => {
+                Some(format!("a wake of {other}"))
+            }
+            (_, Ending::Interrupted) => Some("it was interrupted".to_owned()),
+            (_, Ending::Missing) => Some("its end is not in the log".to_owned()),
+            _ => None,
+        };
+        if let Some(why) = skipped {
+            self.brain = None;
+            self.kernel.skip(wake);
+            return Ok(ReplayedWake { seq, verdict: Verdict::Skipped(why) });
+        }
+        let mut brain = match self.brain.take() {
+            Some(brain) => brain,
+            None => {
+                self.kernel.forget();
+                Brain::load(&self.options.found.source, self.kernel.clone(), self.options.limits.clone())
+                    .await
+                    .map_err(Box::new)?
+            }
+        };
+        let stimuli = wake.stimuli.clone();
+        let abort = AbortController::new();
+        self.kernel.begin(wake, abort.clone());
+        let ended = brain.wake(stimuli, abort.signal()).await;
+        let Replayed { recorded, replayed, left_log } = self.kernel.end();
+        let ending = match ended {
+            Ok(_) => Ending::Complete,
+            Err(WakeFailure::Failed { error, .. }) => Ending::Failed(error.code),
+            Err(WakeFailure::Interrupted { .. }) => Ending::Interrupted,
+        };
+        let verdict = compare::judge(&recorded, &replayed, &ending);
+        if !left_log && matches!(verdict, Verdict::Same { .. }) {
+            self.brain = Some(brain);
+        }
+        Ok(ReplayedWake { seq, verdict })
+    }
+}
