@@ -11,7 +11,7 @@ fn agent() -> Agent {
     let calls = json!([
         { "deltas": ["<text>Loo", "king.</text>", "<typescript>console.log('a')\nnull.x</typescript>"] },
         { "deltas": ["<typescript>console.log('b'); [1, 2]</typescript><typescript>'three'</typescript>"] },
-        { "deltas": ["<text>It is ", "${last_result}.</text><done/>"] },
+        { "deltas": ["<text>It is ", "three.</text><done/>"] },
         { "text": "<text>Good.</text><done/>" },
         { "fault": { "status": 401 } },
     ]);

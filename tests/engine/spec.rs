@@ -21,9 +21,9 @@ fn openai() -> EngineSpec {
 #[test]
 fn an_unknown_provider_names_its_neighbour_and_the_accepted_ones() {
     let message = refused(EngineSpec { provider: Some("opanai".to_owned()), ..openai() });
-    assert_eq!(message, "there is no engine provider \"opanai\", did you mean \"openai\"? Accepted: openai, script");
+    assert_eq!(message, "there is no engine provider \"opanai\", did you mean \"openai\"? Accepted: openai, replay, script");
     let message = refused(EngineSpec { provider: Some("gemini".to_owned()), ..openai() });
-    assert_eq!(message, "there is no engine provider \"gemini\". Accepted: openai, script");
+    assert_eq!(message, "there is no engine provider \"gemini\". Accepted: openai, replay, script");
 }
 
 #[test]
@@ -106,10 +106,10 @@ fn the_command_line_drops_what_was_configured_for_another_provider() {
 #[test]
 fn a_wrong_command_line_says_what_is_right() {
     for (given, part) in [
-        ("replay:file", "Accepted: openai, script"),
+        ("later:file", "Accepted: openai, replay, script"),
         ("scripts:f", "did you mean \"script\"?"),
         ("openai:", "PROVIDER:ARGUMENT"),
-        ("", "Accepted: openai, script"),
+        ("", "Accepted: openai, replay, script"),
     ] {
         let message = EngineSpec::default().override_with(given).unwrap_err().to_string();
         assert!(message.contains(part), "{message}");

@@ -221,11 +221,12 @@ const GRANTS: [(&str, &str); 4] = [("fs", "fs"), ("fetch", "net"), ("http", "net
 
 /// An error for want of a grant says which one.
 fn with_grant(error: ToolError, name: &str) -> ToolError {
-    let missing = error.message.strip_suffix(" is not defined").map(|missing| missing.trim_matches('\''));
+    let (said, place) = error.message.split_once('\n').unwrap_or((&error.message, ""));
+    let missing = said.strip_suffix(" is not defined").map(|missing| missing.trim_matches('\''));
     let grant = GRANTS.iter().find(|(tool, _)| error.name == "ReferenceError" && Some(*tool) == missing);
     let Some((tool, grant)) = grant else { return error };
-    let message =
-        format!("{} ({tool} is there where axon.toml grants it: {grant} under [tools.{name}])", error.message);
+    let message = format!("{said} ({tool} is there where axon.toml grants it: {grant} under [tools.{name}])\n{place}");
+    let message = message.trim_end().to_owned();
     ToolError { message, ..error }
 }
 
