@@ -111,7 +111,7 @@ impl Replay {
             Some(brain) => brain,
             None => {
                 self.kernel.forget();
-                Brain::load(&self.options.found.source, self.kernel.clone(), self.options.limits.clone())
+                Brain::load(&self.options.found.source, self.kernel.clone(), self.options.limits)
                     .await
                     .map_err(Box::new)?
             }

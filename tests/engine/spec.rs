@@ -21,7 +21,10 @@ fn openai() -> EngineSpec {
 #[test]
 fn an_unknown_provider_names_its_neighbour_and_the_accepted_ones() {
     let message = refused(EngineSpec { provider: Some("opanai".to_owned()), ..openai() });
-    assert_eq!(message, "there is no engine provider \"opanai\", did you mean \"openai\"? Accepted: openai, replay, script");
+    assert_eq!(
+        message,
+        "there is no engine provider \"opanai\", did you mean \"openai\"? Accepted: openai, replay, script"
+    );
     let message = refused(EngineSpec { provider: Some("gemini".to_owned()), ..openai() });
     assert_eq!(message, "there is no engine provider \"gemini\". Accepted: openai, replay, script");
 }
