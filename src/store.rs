@@ -4,6 +4,7 @@
 //! one, also after a crash. Instances of one agent share it; the last write wins.
 
 use std::{
+    collections::HashMap,
     fmt::Write as _,
     fs::{self, File},
     io::{self, Write},
@@ -89,24 +90,53 @@ impl Store {
         let path = self.path(key)?;
         let failed =
             |cause: io::Error| StoreError::Io { key: key.to_owned(), dir: self.dir.clone(), cause: Arc::new(cause) };
-        // It could not be read again.
-        if nests_deeper_than(&value, MAX_NESTING) {
-            return Err(StoreError::ValueTooDeep { key: key.to_owned() });
-        }
-        let mut json = Limited(Vec::new());
-        serde_json::to_writer(&mut json, &value).map_err(|_| StoreError::ValueTooLarge { key: key.to_owned() })?;
+        let json = json(key, &value)?;
         let dir = self.dir.clone();
-        let written = tokio::task::spawn_blocking(move || replace(&dir, &path, &json.0)).await;
+        let written = tokio::task::spawn_blocking(move || replace(&dir, &path, &json)).await;
         written.map_err(io::Error::other).and_then(|written| written).map_err(failed)
     }
 
     fn path(&self, key: &str) -> Result<PathBuf, StoreError> {
-        if key.len() > MAX_KEY_BYTES {
-            let start = key.chars().take(40).collect();
-            return Err(StoreError::KeyInvalid { start, bytes: key.len() });
-        }
+        check_key(key)?;
         Ok(self.dir.join(encode(key) + ".json"))
     }
+}
+
+/// A store that is gone with the process, with the limits of the other.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryStore(HashMap<String, Value>);
+
+impl MemoryStore {
+    pub(crate) fn get(&self, key: &str) -> Result<Option<Value>, StoreError> {
+        check_key(key)?;
+        Ok(self.0.get(key).cloned())
+    }
+
+    pub(crate) fn set(&mut self, key: String, value: Value) -> Result<(), StoreError> {
+        check_key(&key)?;
+        json(&key, &value)?;
+        self.0.insert(key, value);
+        Ok(())
+    }
+}
+
+fn check_key(key: &str) -> Result<(), StoreError> {
+    if key.len() > MAX_KEY_BYTES {
+        let start = key.chars().take(40).collect();
+        return Err(StoreError::KeyInvalid { start, bytes: key.len() });
+    }
+    Ok(())
+}
+
+/// A value as it is kept.
+fn json(key: &str, value: &Value) -> Result<Vec<u8>, StoreError> {
+    // It could not be read again.
+    if nests_deeper_than(value, MAX_NESTING) {
+        return Err(StoreError::ValueTooDeep { key: key.to_owned() });
+    }
+    let mut json = Limited(Vec::new());
+    serde_json::to_writer(&mut json, value).map_err(|_| StoreError::ValueTooLarge { key: key.to_owned() })?;
+    Ok(json.0)
 }
 
 /// JSON that may not grow beyond [`MAX_VALUE_BYTES`].

@@ -154,11 +154,15 @@ Examples:
   axon replay --json
 
 Nothing is asked of a model and no block is run. With --cognet, wakes of other cognets are replayed with that one too.
-Exit codes: 0 every wake says what it said, 1 one does not, 2 usage, configuration or loading.")]
+Exit codes: 0 every wake that was replayed says what it said, 1 one does not, 2 usage, configuration, loading, or nothing
+to replay.")]
     Replay {
         /// The session; the last one that was woken without
         #[arg(value_name = "SESSION")]
         id: Option<String>,
+        /// Take it for a difference, too, when a model is asked otherwise
+        #[arg(long)]
+        strict: bool,
     },
     /// Read sessions, check them, and remove old ones
     #[command(after_help = "\

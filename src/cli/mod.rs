@@ -26,6 +26,7 @@ use tracing_subscriber::EnvFilter;
 
 use args::{Args, Command};
 use failure::{Exit, Failure};
+use replay::Asking;
 
 /// Runs the program's command line. Call [`crate::init`] first.
 pub fn main() -> ExitCode {
@@ -54,6 +55,11 @@ pub fn main() -> ExitCode {
 
 async fn dispatch(args: Args) -> Result<(), Failure> {
     let common = args.common;
+    let asks_a_model = matches!(args.command, Command::Run { .. } | Command::Chat | Command::Dev(_));
+    if common.record.is_some() && !asks_a_model {
+        let message = "--record is for `axon run`, `axon chat` and `axon dev`: nothing else asks a model";
+        return Err(Failure::new(Exit::Usage, "USAGE", message));
+    }
     match args.command {
         Command::New { dir } => new::new(&dir).await,
         Command::Clone { bundled, name } => clone::clone(&common, &bundled, name.as_deref()),
@@ -65,7 +71,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Doctor => doctor::doctor(&common).await,
         Command::Completions { shell } => Ok(generate::completions(shell)?),
         Command::Man => Ok(generate::man()?),
-        Command::Replay { id } => replay::replay(&common, id).await,
+        Command::Replay { id, strict } => replay::replay(&common, id, Asking::of(strict)).await,
         Command::Prepare => prepare::prepare(&common).await,
         Command::Log { command } => log::log(&common, command).await,
     }

@@ -1,6 +1,6 @@
 //! `axon replay`: a recorded session lived through again by a fresh brain.
 
-use std::{io, sync::Arc};
+use std::{collections::HashSet, io, sync::Arc};
 
 use anstyle::Style;
 use serde_json::{Value, json};
@@ -22,7 +22,25 @@ use crate::{
 /// Lines of a changed request that a person is shown; `--json` has all of them.
 const MAX_REQUEST_LINES: usize = 40;
 
-pub(super) async fn replay(common: &Common, id: Option<String>) -> Result<(), Failure> {
+/// How much of the words that woke a brain is shown, in characters.
+const MAX_WORDS_CHARS: usize = 60;
+
+/// What it means that a model is asked otherwise than it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asking {
+    /// It is told, and is no difference.
+    Told,
+    /// The wake differs.
+    Counts,
+}
+
+impl Asking {
+    pub(super) fn of(strict: bool) -> Self {
+        if strict { Self::Counts } else { Self::Told }
+    }
+}
+
+pub(super) async fn replay(common: &Common, id: Option<String>, asking: Asking) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;
     let path = path_of(common, &agent, id, log::last_woken_session)?;
     let (name, whose) = match &common.cognet {
@@ -33,8 +51,9 @@ pub(super) async fn replay(common: &Common, id: Option<String>) -> Result<(), Fa
     let toolbox = agent.toolbox(Arc::new(Unattended), Arc::new(Unobserved)).await?;
     let scope = toolbox.scope();
     toolbox.shutdown().await;
-    let mut report = Report { console: Console::stdout(), json: common.json.is_some(), same: 0, differ: 0, skipped: 0 };
-    report.begin(&path, &found.name)?;
+    let session = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut report = Report::new(session, found.name.clone(), asking, common.json.is_some());
+    report.begin()?;
     let options = ReplayOptions {
         found,
         whose,
@@ -44,47 +63,71 @@ pub(super) async fn replay(common: &Common, id: Option<String>) -> Result<(), Fa
         secrets: agent.secrets(),
     };
     let mut replay = Replay::open(&path, options)?;
-    while let Some(wake) = replay.next().await? {
-        report.wake(&wake)?;
-    }
+    let ended = loop {
+        match replay.next().await {
+            Ok(Some(wake)) => report.wake(&wake)?,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
     report.end()?;
-    if report.differ == 0 {
-        return Ok(());
-    }
-    let message = format!("{} of {} says or does something else than it did", report.differ, wakes(report.replayed()));
-    Err(Failure::new(Exit::Failed, "REPLAY_DIFFERS", message))
+    ended?;
+    report.judge()
 }
 
 struct Report {
     console: Console,
+    session: String,
+    cognet: String,
+    asking: Asking,
     json: bool,
     same: usize,
     differ: usize,
     skipped: usize,
+    /// Wakes that say the same and ask otherwise.
+    ask: usize,
+    /// Differences of requests that were shown, without their places.
+    shown: HashSet<String>,
 }
 
 impl Report {
-    fn begin(&mut self, path: &std::path::Path, cognet: &str) -> io::Result<()> {
-        let session = path.file_stem().unwrap_or_default().to_string_lossy();
-        if self.json { Ok(()) } else { self.console.line(&format!("session {session}, replayed with {cognet}")) }
+    fn new(session: String, cognet: String, asking: Asking, json: bool) -> Self {
+        let (same, differ, skipped, ask) = (0, 0, 0, 0);
+        let shown = HashSet::new();
+        Self { console: Console::stdout(), session, cognet, asking, json, same, differ, skipped, ask, shown }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        if self.json {
+            return Ok(());
+        }
+        let line = format!("session {}, replayed with {}", self.session, self.cognet);
+        self.console.line(&line)
     }
 
     fn wake(&mut self, wake: &ReplayedWake) -> io::Result<()> {
+        let asks = matches!(&wake.verdict, Verdict::Same { asked } if !asked.is_empty());
+        let counts = asks && self.asking == Asking::Counts;
         match &wake.verdict {
-            Verdict::Same { .. } => self.same += 1,
             Verdict::Differs { .. } => self.differ += 1,
+            Verdict::Same { .. } if counts => self.differ += 1,
+            Verdict::Same { .. } => self.same += 1,
             Verdict::Skipped(_) => self.skipped += 1,
         }
+        self.ask += usize::from(asks && !counts);
         if self.json {
-            return self.console.line(&as_json(wake).to_string());
+            return self.console.line(&as_json(wake, counts).to_string());
         }
-        let place = format!("wake at {}", wake.seq);
+        let words: String = wake.words.iter().flat_map(|words| words.chars()).take(MAX_WORDS_CHARS).collect();
+        let words = harmless(&words).replace(['\n', '\r'], " ");
+        let place = format!("wake at {} {DIM}{words}{DIM:#}", wake.seq);
         match &wake.verdict {
             Verdict::Same { asked } => {
-                self.console.raw(&format!("{GREEN}same   {GREEN:#} {place}\n"))?;
+                let (style, how) = if counts { (RED, "differs") } else { (GREEN, "same   ") };
+                self.console.raw(&format!("{style}{how}{style:#} {place}\n"))?;
                 self.asked(asked)
             }
-            Verdict::Skipped(why) => self.console.raw(&format!("{DIM}skipped {place}: {}{DIM:#}\n", harmless(why))),
+            Verdict::Skipped(why) => self.console.raw(&format!("{DIM}skipped{DIM:#} {place}: {}\n", harmless(why))),
             Verdict::Differs { said, asked, left } => {
                 self.console.raw(&format!("{RED}differs{RED:#} {place} (- recorded, + replayed)\n"))?;
                 self.difference(said, usize::MAX)?;
@@ -98,8 +141,13 @@ impl Report {
 
     fn asked(&mut self, asked: &[Difference]) -> io::Result<()> {
         for difference in asked {
-            self.console.raw(&format!("  {CYAN}it asks the model otherwise:{CYAN:#}\n"))?;
-            self.difference(difference, MAX_REQUEST_LINES)?;
+            let lines = difference.0.lines().filter(|line| line.starts_with(['+', '-']));
+            let is_new = self.shown.insert(lines.collect::<Vec<_>>().join("\n"));
+            let above = if is_new { "" } else { " in the way shown above" };
+            self.console.raw(&format!("  {CYAN}it asks the model otherwise{above}{CYAN:#}\n"))?;
+            if is_new {
+                self.difference(difference, MAX_REQUEST_LINES)?;
+            }
         }
         Ok(())
     }
@@ -122,26 +170,39 @@ impl Report {
     }
 
     fn end(&mut self) -> io::Result<()> {
+        let (same, differ, skipped) = (self.same, self.differ, self.skipped);
         if self.json {
-            return Ok(());
+            let line = json!({
+                "session": self.session, "cognet": self.cognet, "same": same, "differ": differ, "skipped": skipped,
+            });
+            return self.console.line(&line.to_string());
         }
-        let mut parts = Vec::new();
-        for (count, what) in [
-            (self.same, "same"),
-            (self.differ, if self.differ == 1 { "differs" } else { "differ" }),
-            (self.skipped, "skipped"),
-        ] {
-            if count > 0 {
-                parts.push(format!("{count} {what}"));
-            }
-        }
-        let all = self.replayed() + self.skipped;
+        let same_how = match self.ask {
+            0 => "same".to_owned(),
+            ask => format!("same ({ask} of them {} otherwise)", if ask == 1 { "asks" } else { "ask" }),
+        };
+        let differ_how = if differ == 1 { "differs" } else { "differ" };
+        let counts = [(same, same_how.as_str()), (differ, differ_how), (skipped, "skipped")];
+        let parts: Vec<_> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, how)| format!("{n} {how}")).collect();
         let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
-        self.console.line(&format!("{}{parts}", wakes(all)))
+        let line = format!("{}{parts}", wakes(same + differ + skipped));
+        self.console.line(&line)
     }
 
-    fn replayed(&self) -> usize {
-        self.same + self.differ
+    /// What the whole of it means for the exit code.
+    fn judge(&self) -> Result<(), Failure> {
+        let all = self.same + self.differ;
+        if all == 0 {
+            let message = format!("no wake of session {} could be replayed with {}", self.session, self.cognet);
+            let hint = "with --cognet NAME, the wakes of other cognets are replayed, too";
+            return Err(Failure::new(Exit::Usage, "REPLAY_EMPTY", message).hint(hint));
+        }
+        let how = match self.differ {
+            0 => return Ok(()),
+            1 => "says or does something else than it did",
+            _ => "say or do something else than they did",
+        };
+        Err(Failure::new(Exit::Failed, "REPLAY_DIFFERS", format!("{} of {} {how}", self.differ, wakes(all))))
     }
 }
 
@@ -149,10 +210,13 @@ fn wakes(count: usize) -> String {
     if count == 1 { "1 wake".to_owned() } else { format!("{count} wakes") }
 }
 
-fn as_json(wake: &ReplayedWake) -> Value {
+fn as_json(wake: &ReplayedWake, asking_counts: bool) -> Value {
     let texts = |asked: &[Difference]| asked.iter().map(|difference| difference.0.clone()).collect::<Vec<_>>();
     match &wake.verdict {
-        Verdict::Same { asked } => json!({ "seq": wake.seq, "verdict": "same", "asked": texts(asked) }),
+        Verdict::Same { asked } => {
+            let verdict = if asking_counts { "differs" } else { "same" };
+            json!({ "seq": wake.seq, "verdict": verdict, "asked": texts(asked) })
+        }
         Verdict::Skipped(why) => json!({ "seq": wake.seq, "verdict": "skipped", "reason": why }),
         Verdict::Differs { said, asked, left } => {
             let mut line = json!({ "seq": wake.seq, "verdict": "differs", "said": said.0, "asked": texts(asked) });
@@ -168,7 +232,8 @@ impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
         match error {
             ReplayError::Log(error) => error.into(),
-            ReplayError::Cognet(error) => Self::cognet(Exit::Usage, *error),
+            ReplayError::Load(error) => Self::cognet(Exit::Usage, *error),
+            ReplayError::Shutdown(error) => Self::cognet(Exit::Failed, *error),
         }
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn recording(common: &Common) -> Result<Option<Recording>, Failure> {
         let message = format!("cannot record into {}: {error}", path.display());
         let failure = Failure::new(Exit::Usage, "RECORDING_FAILED", message);
         match error.kind() {
-            io::ErrorKind::AlreadyExists => failure.hint("name another file, or remove that one"),
+            io::ErrorKind::AlreadyExists if path.is_file() => failure.hint("name another file, or remove that one"),
             _ => failure,
         }
     });

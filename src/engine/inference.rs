@@ -96,7 +96,13 @@ impl Inference {
         };
         inference.record(
             "kernel:engine:start",
-            json!({ "provider": inference.provider.name(), "model": inference.call.model }),
+            Start {
+                provider: inference.provider.name(),
+                model: &inference.call.model,
+                format: inference.format,
+                max_tokens: inference.call.max_tokens,
+                temperature: inference.call.temperature,
+            },
         );
         inference.record("kernel:engine:input", Input { messages: &inference.call.messages });
         inference
@@ -175,14 +181,15 @@ impl Inference {
                 events.push(violation(TRUNCATED, message, None));
             }
         });
-        self.record_complete(&stop_reason, usage);
+        let duration_ms = millis(self.started.elapsed());
+        self.record_complete(&stop_reason, usage, model.as_deref(), duration_ms);
         self.events.push_back(EngineEvent::Done(Done {
             text: std::mem::take(&mut self.answer.text),
             stop_reason,
             model: model.unwrap_or_else(|| self.call.model.clone()),
             provider: self.provider.name().to_owned(),
             usage,
-            duration_ms: millis(self.started.elapsed()),
+            duration_ms,
             first_token_ms: self.answer.first_token.map(millis),
         }));
         self.phase = Phase::Ended;
@@ -201,18 +208,17 @@ impl Inference {
             return Ok(());
         }
         self.end();
-        self.record("kernel:engine:failed", json!({ "fault": fault, "attempts": self.attempt }));
-        let context = match (self.crossed, self.attempt) {
-            (true, _) => " (part of the answer had arrived, so it was not asked for again)".to_owned(),
-            (false, 1) => String::new(),
-            (false, attempts) => format!(" (after {attempts} attempts)"),
-        };
-        Err(VerbError::new("ENGINE_FAILED", format!("{fault}{context}")))
+        let mut data = json!({ "fault": fault, "attempts": self.attempt });
+        if self.crossed {
+            data["text"] = self.answer.text.as_str().into();
+        }
+        self.record("kernel:engine:failed", data);
+        Err(failure(&fault, self.crossed, self.attempt))
     }
 
     fn interrupt(&mut self) -> VerbError {
         if !matches!(self.phase, Phase::Ended) {
-            self.record_complete(STOP_INTERRUPTED, None);
+            self.record_unfinished(STOP_INTERRUPTED);
         }
         self.end();
         VerbError::new("INTERRUPTED", self.signal.reason().unwrap_or("the wake was aborted"))
@@ -228,7 +234,11 @@ impl Inference {
         Fault::new(code, self.provider.name(), message).model(&self.call.model)
     }
 
-    fn record_complete(&self, stop_reason: &str, usage: Option<Usage>) {
+    fn record_unfinished(&self, stop_reason: &str) {
+        self.record_complete(stop_reason, None, None, millis(self.started.elapsed()));
+    }
+
+    fn record_complete(&self, stop_reason: &str, usage: Option<Usage>, answered_by: Option<&str>, duration_ms: u64) {
         self.record(
             "kernel:engine:complete",
             Complete {
@@ -236,9 +246,10 @@ impl Inference {
                 reasoning: Some(self.answer.reasoning.as_str()).filter(|reasoning| !reasoning.is_empty()),
                 stop_reason,
                 usage,
+                model: answered_by.filter(|model| *model != self.call.model),
                 attempts: self.attempt,
                 first_token_ms: self.answer.first_token.map(millis),
-                duration_ms: millis(self.started.elapsed()),
+                duration_ms,
             },
         );
     }
@@ -248,6 +259,16 @@ impl Inference {
         let data = serde_json::to_value(data).unwrap_or(Value::Null);
         self.telemetry.record(kind, data, &self.span);
     }
+}
+
+/// What a cognet is told of an inference that failed. `crossed` says whether it has seen part of the answer.
+pub(crate) fn failure(fault: &Fault, crossed: bool, attempts: u32) -> VerbError {
+    let context = match (crossed, attempts) {
+        (true, _) => " (part of the answer had arrived, so it was not asked for again)".to_owned(),
+        (false, 1) => String::new(),
+        (false, attempts) => format!(" (after {attempts} attempts)"),
+    };
+    VerbError::new("ENGINE_FAILED", format!("{fault}{context}"))
 }
 
 impl EventStream for Inference {
@@ -278,9 +299,21 @@ impl EventStream for Inference {
 impl Drop for Inference {
     fn drop(&mut self) {
         if !matches!(self.phase, Phase::Ended) {
-            self.record_complete(if self.signal.aborted() { STOP_INTERRUPTED } else { STOP_DROPPED }, None);
+            self.record_unfinished(if self.signal.aborted() { STOP_INTERRUPTED } else { STOP_DROPPED });
         }
     }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Start<'a> {
+    provider: &'a str,
+    model: &'a str,
+    format: Format,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -297,6 +330,9 @@ struct Complete<'a> {
     stop_reason: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
+    /// The one that answered, where it is called otherwise than the one that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
     attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_token_ms: Option<u64>,

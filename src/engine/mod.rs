@@ -21,6 +21,7 @@ mod telemetry;
 pub use decoder::{Decoder, MessageEnd, decoder};
 pub use fault::{Fault, FaultCode};
 pub use handle::Engine;
+pub(crate) use inference::failure;
 pub use provider::{ModelCall, ModelEvent, ModelStream, Provider};
 pub use recording::Recording;
 pub use spec::{EngineConfigError, EngineSpec, Timeouts};

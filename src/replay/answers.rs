@@ -1,6 +1,6 @@
 //! What a model and the capsule answered in a recorded wake.
 
-use axon_runtime::{BoxFuture, Entry, RunError, RunErrorKind, RunResult, Usage};
+use axon_runtime::{BoxFuture, Done, Entry, RunError, RunErrorKind, RunResult, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -23,6 +23,23 @@ struct Complete {
     text: String,
     stop_reason: String,
     usage: Option<Usage>,
+    model: Option<String>,
+    duration_ms: u64,
+    first_token_ms: Option<u64>,
+}
+
+impl RecordedCall {
+    /// What the end of the answer said.
+    pub(super) fn done(&self, done: Done) -> Done {
+        let RecordedAnswer::Complete(data) = &self.answer else { return done };
+        let Complete { duration_ms, first_token_ms, .. } = Complete::deserialize(data).unwrap_or_default();
+        let provider = self.start["provider"].as_str().unwrap_or_default().to_owned();
+        Done { provider, duration_ms, first_token_ms, ..done }
+    }
+
+    fn model(&self) -> &str {
+        self.start["model"].as_str().unwrap_or_default()
+    }
 }
 
 impl Provider for RecordedProvider {
@@ -31,7 +48,7 @@ impl Provider for RecordedProvider {
     }
 
     fn model(&self) -> &str {
-        &self.0.model
+        self.0.model()
     }
 
     fn open(&self, _: ModelCall) -> BoxFuture<'_, Result<Box<dyn ModelStream>, Fault>> {
@@ -39,27 +56,32 @@ impl Provider for RecordedProvider {
             let message = "the recorded call has no end";
             Fault { retryable: false, ..Fault::new(FaultCode::Transport, self.name(), message) }
         };
-        let answer = match &self.0.answer {
-            Some(RecordedAnswer::Complete(data)) => Ok(Complete::deserialize(data).unwrap_or_default()),
-            // It was the last attempt's: another one would be of no use.
-            Some(RecordedAnswer::Failed(data)) => Err(Fault::deserialize(&data["fault"])
-                .map_or_else(|_| unanswered(), |fault| Fault { retryable: false, ..fault })),
-            None => Err(unanswered()),
+        // Backwards.
+        let events = match &self.0.answer {
+            RecordedAnswer::Complete(data) => {
+                let Complete { text, stop_reason, usage, model, .. } = Complete::deserialize(data).unwrap_or_default();
+                let model = model.or_else(|| Some(self.0.model().to_owned()));
+                vec![Ok(ModelEvent::Finished { stop_reason, usage, model }), Ok(ModelEvent::Text(text))]
+            }
+            RecordedAnswer::Failed(data) => {
+                // It was the last attempt's: another one would be of no use.
+                let fault = Fault::deserialize(&data["fault"])
+                    .map_or_else(|_| unanswered(), |fault| Fault { retryable: false, ..fault });
+                let text = data["text"].as_str().map(|text| Ok(ModelEvent::Text(text.to_owned())));
+                [Err(fault)].into_iter().chain(text).collect()
+            }
+            RecordedAnswer::Missing => vec![Err(unanswered())],
         };
-        Box::pin(async move {
-            let Complete { text, stop_reason, usage } = answer?;
-            let end = ModelEvent::Finished { stop_reason, usage, model: None };
-            Ok(Box::new(Answer(vec![end, ModelEvent::Text(text)])) as _)
-        })
+        Box::pin(async move { Ok(Box::new(Answer(events)) as _) })
     }
 }
 
 /// What is left of an answer, backwards.
-struct Answer(Vec<ModelEvent>);
+struct Answer(Vec<Result<ModelEvent, Fault>>);
 
 impl ModelStream for Answer {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<ModelEvent>, Fault>> {
-        Box::pin(async move { Ok(self.0.pop()) })
+        Box::pin(async move { self.0.pop().transpose() })
     }
 }
 

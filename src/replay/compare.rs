@@ -10,6 +10,7 @@ use super::{
     kernel::Own,
     wakes::{Ending, RecordedWake},
 };
+use crate::secrets::Secrets;
 
 /// Lines around a change.
 const CONTEXT_LINES: usize = 3;
@@ -45,9 +46,12 @@ impl Difference {
     }
 }
 
-pub(super) fn judge(recorded: &RecordedWake, replayed: &Own, ending: &Ending) -> Verdict {
-    let before = transcript(&recorded.entries, recorded.calls.len(), &recorded.ending);
-    let now = transcript(&replayed.entries, replayed.calls, ending);
+pub(super) fn judge(recorded: &RecordedWake, replayed: &Own, ending: &Ending, secrets: &Secrets) -> Verdict {
+    let mut before = transcript(&recorded.entries, recorded.calls.len(), &recorded.ending);
+    let mut now = transcript(&replayed.entries, replayed.calls, ending);
+    // One that came in pieces was in no piece.
+    secrets.hide_in_text(&mut before);
+    secrets.hide_in_text(&mut now);
     let asked = replayed.asked_differently.clone();
     match (Difference::of(&before, &now), &replayed.left) {
         (None, None) => Verdict::Same { asked },
@@ -58,40 +62,66 @@ pub(super) fn judge(recorded: &RecordedWake, replayed: &Own, ending: &Ending) ->
     }
 }
 
+/// Something that was said or done.
+struct Part<'a> {
+    what: &'static str,
+    text: String,
+    /// The group that more of it may come in.
+    open: Option<&'a str>,
+}
+
 /// What a wake said and did, for people to read and to compare. Chunks that belong together are one text: how a model's
 /// answer was split is not the brain's doing.
 fn transcript(entries: &[Entry], calls: usize, ending: &Ending) -> String {
-    let mut parts: Vec<(Option<&str>, String)> = Vec::new();
+    let mut parts: Vec<Part> = Vec::new();
     for entry in entries {
         let content = entry.data["content"].as_str();
-        let group = entry.data["chunk"]["of"].as_str();
         match (entry.kind.as_str(), content) {
             ("cognet:output:text", Some(content)) => {
-                let open = group.and_then(|_| parts.iter_mut().rfind(|(of, _)| *of == group));
-                match open {
-                    Some((_, text)) => text.push_str(content),
-                    None => parts.push((group, format!("says: {content}"))),
+                let chunk = &entry.data["chunk"];
+                let group = chunk["of"].as_str();
+                let is_last = chunk["final"] == true;
+                match parts.iter_mut().rfind(|part| group.is_some() && part.open == group) {
+                    Some(part) => {
+                        part.text.push_str(content);
+                        part.open = group.filter(|_| !is_last);
+                    }
+                    None => {
+                        parts.push(Part { what: "says:", text: content.to_owned(), open: group.filter(|_| !is_last) })
+                    }
                 }
             }
-            ("cognet:action:typescript", Some(source)) => parts.push((None, format!("runs:\n{source}"))),
+            ("cognet:action:typescript", Some(source)) => {
+                parts.push(Part { what: "runs:", text: source.to_owned(), open: None });
+            }
+            ("cognet:action:result", _) => {
+                parts.push(Part { what: "(a block has ended)", text: String::new(), open: None });
+            }
             (kind, _) if kind.starts_with("cognet:output:") => {
-                parts.push((None, format!("{kind} {}", without_group(&entry.data))));
+                let text = format!("{kind} {}", without_group(&entry.data));
+                parts.push(Part { what: "outputs:", text, open: None });
             }
             _ => {}
         }
     }
     let mut text = String::new();
-    for (_, part) in &parts {
-        text.push_str(part);
-        text.push('\n');
+    for Part { what, text: part, open } in &parts {
+        text.push_str(what);
+        // What is said stands further right than what is said of it, so that it cannot be taken for it.
+        for (number, line) in part.split('\n').enumerate() {
+            let before = if number == 0 { " " } else { "\n  " };
+            let _ = if part.is_empty() { Ok(()) } else { write!(text, "{before}{line}") };
+        }
+        text.push_str(if open.is_some() { "\n(and was cut off)\n" } else { "\n" });
     }
+    // Writing to a string cannot fail.
     let _ = match calls {
         0 => Ok(()),
         1 => writeln!(text, "(asks a model once)"),
         _ => writeln!(text, "(asks a model {calls} times)"),
     };
     let _ = match ending {
-        Ending::Failed(code) => writeln!(text, "(fails: {code})"),
+        Ending::Failed { code, message } => writeln!(text, "(fails: {code}: {message})"),
         Ending::Interrupted => writeln!(text, "(cannot go on)"),
         Ending::Complete | Ending::Missing => Ok(()),
     };
@@ -107,9 +137,21 @@ fn without_group(data: &Value) -> Value {
     data
 }
 
-/// The messages of a request as people read them.
-pub(super) fn request_text(messages: &Value) -> String {
+/// Whether two payloads of one type say the same.
+pub(super) fn says_the_same(a: &Value, b: &Value) -> bool {
+    without_group(a) == without_group(b) && a["chunk"].is_null() == b["chunk"].is_null()
+}
+
+/// A request as people read it: what `kernel:engine:start` says of it, then its messages.
+pub(super) fn request_text(start: &Value, messages: &Value) -> String {
     let mut text = String::new();
+    for key in ["model", "format", "maxTokens", "temperature"] {
+        match &start[key] {
+            Value::Null => {}
+            Value::String(value) => drop(writeln!(text, "{key} {value}")),
+            value => drop(writeln!(text, "{key} {value}")),
+        }
+    }
     for message in messages.as_array().into_iter().flatten() {
         let field = |key: &str| message[key].as_str().unwrap_or_default();
         let _ = writeln!(text, "[{}]\n{}", field("role"), field("content"));

@@ -9,18 +9,20 @@ use axon_runtime::{
     AbortController, AbortSignal, BoxFuture, EngineEvent, Entries, Entry, EntryTime, EventStream, Kernel, RunResult,
     Scope, StreamRequest, VerbError,
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
     answers::{RecordedProvider, run_result},
-    compare::{Difference, request_text},
-    wakes::{RecordedCall, RecordedWake},
+    compare::{Difference, request_text, says_the_same},
+    wakes::{RecordedAnswer, RecordedCall, RecordedWake},
 };
 use crate::{
-    engine::{Engine, Telemetry},
+    engine::{Engine, Fault, Telemetry, failure},
     kernel::{may_emit, may_output},
     secrets::Secrets,
+    store::MemoryStore,
 };
 
 /// What stands behind the verbs of a brain that is replayed. Nothing leaves it.
@@ -37,7 +39,7 @@ struct State {
     recorded: Vec<Entry>,
     /// The session as the brain in service sees it: what it has said itself stands in the place of what was recorded.
     visible: Vec<Entry>,
-    store: HashMap<String, Value>,
+    store: MemoryStore,
     wake: Option<Wake>,
 }
 
@@ -47,6 +49,8 @@ struct Wake {
     abort: AbortController,
     /// Recorded entries that are not the brain's doing and did not come to its sight yet.
     others: VecDeque<Entry>,
+    /// Recorded outputs that the brain has not come to yet.
+    outputs: VecDeque<Entry>,
     /// Recorded blocks that were not run yet.
     blocks: VecDeque<Entry>,
     /// Recorded results, by their block.
@@ -57,7 +61,7 @@ struct Wake {
 /// What the brain has done in the wake.
 #[derive(Debug, Default)]
 pub(super) struct Own {
-    /// Outputs and blocks.
+    /// Outputs, blocks and results.
     pub entries: Vec<Entry>,
     pub calls: usize,
     pub asked_differently: Vec<Difference>,
@@ -94,7 +98,6 @@ impl ReplayKernel {
     pub(super) fn forget(&self) {
         let mut state = self.state();
         state.visible = state.recorded.clone();
-        state.store.clear();
     }
 
     pub(super) fn begin(&self, recorded: RecordedWake, abort: AbortController) {
@@ -102,10 +105,12 @@ impl ReplayKernel {
         let results = of_kind("cognet:action:result")
             .filter_map(|entry| Some((entry.data["for"].as_str()?.to_owned(), entry)))
             .collect();
+        let family = |prefix: &'static str| recorded.entries.iter().filter(move |entry| entry.kind.starts_with(prefix));
         let is_other = |entry: &&Entry| !entry.kind.starts_with("cognet:");
         let wake = Wake {
             abort,
             others: recorded.entries.iter().filter(is_other).cloned().collect(),
+            outputs: family("cognet:output:").cloned().collect(),
             blocks: of_kind("cognet:action:typescript").collect(),
             results,
             own: Own::default(),
@@ -123,6 +128,10 @@ impl ReplayKernel {
         state.recorded.extend(recorded.entries.iter().cloned());
         let left_log = state.visible.last().is_some_and(|newest| newest.time.seq > recorded.last_seq);
         Replayed { recorded, replayed: own, left_log }
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -155,11 +164,29 @@ impl State {
     }
 
     /// Writes what the brain has said or done.
-    fn write(&mut self, entry: Entry) {
+    fn write(&mut self, mut entry: Entry) {
+        entry.time.seq = entry.time.seq.max(self.next_seq());
         if let Some(wake) = &mut self.wake {
             wake.own.entries.push(entry.clone());
         }
         self.visible.push(entry);
+    }
+
+    /// Writes an output: with the time of the recorded one that says the same, if there is one.
+    fn output(&mut self, kind: &str, data: Value) {
+        let recorded = self.wake.as_mut().and_then(|wake| {
+            let same = |entry: &Entry| entry.kind == kind && says_the_same(&entry.data, &data);
+            let index = wake.outputs.iter().position(same)?;
+            wake.outputs.drain(..=index).last()
+        });
+        let entry = match recorded {
+            Some(recorded) => {
+                self.show_others(recorded.time.seq);
+                Entry { data, ..recorded }
+            }
+            None => self.own_entry(kind, data),
+        };
+        self.write(entry);
     }
 
     fn own_entry(&self, kind: &str, data: Value) -> Entry {
@@ -187,14 +214,14 @@ impl State {
     fn run(&mut self, sources: Vec<String>) -> Result<Vec<RunResult>, VerbError> {
         let mut ids = Vec::with_capacity(sources.len());
         for source in sources {
-            let Some(mut block) = self.take_block(&source) else {
+            let Some(block) = self.take_block(&source) else {
                 let data = json!({ "id": Uuid::now_v7().to_string(), "content": source });
                 let entry = self.own_entry("cognet:action:typescript", data);
                 self.write(entry);
                 return Err(self.leave("it runs a block that was not run then, and a replay runs nothing".to_owned()));
             };
             ids.push(block.data["id"].as_str().unwrap_or_default().to_owned());
-            block.time.seq = block.time.seq.max(self.next_seq());
+            self.show_others(block.time.seq);
             self.write(block);
         }
         let results = ids.iter().map(|id| Some((id, self.wake.as_mut()?.results.remove(id)?)));
@@ -205,7 +232,7 @@ impl State {
         in_order.sort_by_key(|result| result.time.seq);
         for result in in_order {
             self.show_others(result.time.seq);
-            self.show(result);
+            self.write(result);
         }
         let shapes = self.wake.as_ref().map(|wake| &wake.recorded.blocks);
         let shape = |id: &String| shapes.and_then(|shapes| shapes.get(id)).copied().unwrap_or_default();
@@ -213,17 +240,25 @@ impl State {
     }
 
     /// The next recorded call, compared with what is asked now.
-    fn take_call(&mut self, messages: &Value) -> Result<RecordedCall, VerbError> {
+    fn take_call(&mut self, start: &Value, messages: &Value) -> Result<RecordedCall, VerbError> {
         let wake = self.wake.as_mut();
         let call = wake.and_then(|wake| {
             wake.own.calls += 1;
             wake.recorded.calls.get(wake.own.calls - 1).cloned()
         });
         let Some(call) = call else {
-            let why = "it asks a model once more than then, and a replay asks none";
-            return Err(self.leave(why.to_owned()));
+            return Err(self.leave("it asks a model more often than it did, and a replay asks none".to_owned()));
         };
-        let difference = Difference::of(&request_text(&call.messages), &request_text(messages));
+        self.show_others(call.started);
+        let mut start = start.clone();
+        if start["model"].is_null() {
+            start["model"] = call.start["model"].clone();
+        }
+        // A log from before the format was noted says nothing but the model.
+        if call.start["format"].is_null() {
+            start = json!({ "model": start["model"] });
+        }
+        let difference = Difference::of(&request_text(&call.start, &call.messages), &request_text(&start, messages));
         if let Some(wake) = &mut self.wake {
             wake.own.asked_differently.extend(difference);
         }
@@ -236,9 +271,7 @@ impl Kernel for ReplayKernel {
         Box::pin(async move {
             may_output(&kind, &data)?;
             self.secrets.hide_in_json(&mut data);
-            let mut state = self.state();
-            let entry = state.own_entry(&kind, data);
-            state.write(entry);
+            self.state().output(&kind, data);
             Ok(())
         })
     }
@@ -251,16 +284,25 @@ impl Kernel for ReplayKernel {
         Box::pin(async move {
             let mut messages = json!(request.messages);
             self.secrets.hide_in_json(&mut messages);
-            let call = self.state().take_call(&messages)?;
-            let ended = call.ended.unwrap_or_default();
-            let engine = Engine::with_provider(Arc::new(RecordedProvider::new(call)));
+            let start = json!({
+                "model": request.model,
+                "format": request.format,
+                "maxTokens": request.max_tokens,
+                "temperature": request.temperature,
+            });
+            let call = self.state().take_call(&start, &messages)?;
+            let engine = Engine::with_provider(Arc::new(RecordedProvider::new(call.clone())));
             let events = engine.stream(request, signal, Arc::new(Untold));
-            Ok(Box::new(RecordedEvents { events, ended, state: self.state.clone() }) as _)
+            Ok(Box::new(RecordedEvents { events, call, state: self.state.clone() }) as _)
         })
     }
 
     fn run(&self, blocks: Vec<String>, _signal: AbortSignal) -> BoxFuture<'_, Result<Vec<RunResult>, VerbError>> {
-        Box::pin(async move { self.state().run(blocks) })
+        Box::pin(async move {
+            let mut blocks = json!(blocks);
+            self.secrets.hide_in_json(&mut blocks);
+            self.state().run(serde_json::from_value(blocks).unwrap_or_default())
+        })
     }
 
     fn scope(&self) -> BoxFuture<'_, Result<Scope, VerbError>> {
@@ -271,8 +313,15 @@ impl Kernel for ReplayKernel {
         self.base.clone()
     }
 
+    /// Where a brain is in its wake shows in what it emits.
     fn emit(&self, kind: &str, _data: Option<Value>) -> Result<(), VerbError> {
-        may_emit(kind)
+        may_emit(kind)?;
+        let mut state = self.state();
+        let emitted = state.wake.as_mut().and_then(|wake| wake.recorded.emitted.get_mut(kind)?.pop_front());
+        if let Some(seq) = emitted {
+            state.show_others(seq);
+        }
+        Ok(())
     }
 
     fn session_get(&self, after: Option<u64>) -> Result<Entries<'_>, VerbError> {
@@ -283,33 +332,53 @@ impl Kernel for ReplayKernel {
     }
 
     fn store_get(&self, key: &str) -> Result<Option<Value>, VerbError> {
-        Ok(self.state().store.get(key).cloned())
+        Ok(self.state().store.get(key)?)
     }
 
     fn store_set(&self, key: String, value: Value) -> BoxFuture<'_, Result<(), VerbError>> {
-        Box::pin(async move {
-            self.state().store.insert(key, value);
-            Ok(())
-        })
+        Box::pin(async move { Ok(self.state().store.set(key, value)?) })
     }
 }
 
 /// The events of a recorded call. Behind the last one the brain sees what came in meanwhile.
 struct RecordedEvents {
     events: Box<dyn EventStream>,
-    ended: u64,
+    call: RecordedCall,
     state: Arc<Mutex<State>>,
+}
+
+impl RecordedEvents {
+    /// The error as it was told.
+    fn told(&self, error: VerbError) -> VerbError {
+        let RecordedAnswer::Failed(data) = &self.call.answer else { return error };
+        let (Ok(fault), Some(attempts)) = (Fault::deserialize(&data["fault"]), data["attempts"].as_u64()) else {
+            return error;
+        };
+        failure(&fault, data.get("text").is_some(), u32::try_from(attempts).unwrap_or(u32::MAX))
+    }
 }
 
 impl EventStream for RecordedEvents {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<EngineEvent>, VerbError>> {
         Box::pin(async move {
-            let event = self.events.next().await?;
-            if matches!(event, Some(EngineEvent::Done(_))) {
-                lock(&self.state).show_others(self.ended);
+            match self.events.next().await {
+                Ok(Some(EngineEvent::Done(done))) => {
+                    lock(&self.state).show_others(self.call.ended);
+                    Ok(Some(EngineEvent::Done(self.call.done(done))))
+                }
+                Err(error) if error.code == "ENGINE_FAILED" => {
+                    lock(&self.state).show_others(self.call.ended);
+                    Err(self.told(error))
+                }
+                other => other,
             }
-            Ok(event)
         })
+    }
+}
+
+impl Drop for RecordedEvents {
+    fn drop(&mut self) {
+        lock(&self.state).show_others(self.call.ended);
     }
 }
 

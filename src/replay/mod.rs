@@ -50,8 +50,12 @@ pub(crate) enum Whose {
 pub(crate) enum ReplayError {
     #[error(transparent)]
     Log(#[from] LogError),
-    #[error(transparent)]
-    Cognet(#[from] Box<CognetError>),
+    /// The cognet does not load.
+    #[error("{0}")]
+    Load(Box<CognetError>),
+    /// A shutdown hook has raised.
+    #[error("{0}")]
+    Shutdown(Box<CognetError>),
 }
 
 /// One wake of a session, replayed.
@@ -59,6 +63,8 @@ pub(crate) enum ReplayError {
 pub(crate) struct ReplayedWake {
     /// The seq of its `kernel:run:start`.
     pub seq: u64,
+    /// The words that woke it, if it was a text.
+    pub words: Option<String>,
     pub verdict: Verdict,
 }
 
@@ -82,39 +88,56 @@ impl Replay {
     pub(crate) async fn next(&mut self) -> Result<Option<ReplayedWake>, ReplayError> {
         while let Some(step) = self.steps.next().transpose()? {
             match step {
+                // A brain is loaded where one was loaded, also in the place of one that is still there.
+                Step::Loaded(cognet) => {
+                    self.shut_down().await?;
+                    self.brain = if self.replays(&cognet) { Some(self.load().await?) } else { None };
+                }
                 Step::Entry(entry) => self.kernel.happened(entry),
-                Step::Wake(wake) => return self.wake(wake).await.map(Some),
+                Step::Wake(wake) => return self.wake(*wake).await.map(Some),
             }
         }
-        if let Some(brain) = self.brain.take() {
-            brain.shutdown().await.map_err(Box::new)?;
-        }
+        self.shut_down().await?;
         Ok(None)
+    }
+
+    fn replays(&self, cognet: &str) -> bool {
+        self.options.whose == Whose::Everybodys || cognet == self.options.found.name
+    }
+
+    async fn load(&self) -> Result<Brain, ReplayError> {
+        self.kernel.forget();
+        let loaded = Brain::load(&self.options.found.source, self.kernel.clone(), self.options.limits).await;
+        loaded.map_err(|error| ReplayError::Load(Box::new(error)))
+    }
+
+    async fn shut_down(&mut self) -> Result<(), ReplayError> {
+        let Some(brain) = self.brain.take() else { return Ok(()) };
+        brain.shutdown().await.map_err(|error| ReplayError::Shutdown(Box::new(error)))
     }
 
     async fn wake(&mut self, wake: RecordedWake) -> Result<ReplayedWake, ReplayError> {
         let seq = wake.seq;
-        let skipped = match (&wake.cognet, &wake.ending) {
-            (Some(other), _) if self.options.whose == Whose::Own && *other != self.options.found.name => {
-                Some(format!("a wake of {other}"))
-            }
-            (_, Ending::Interrupted) => Some("it was interrupted".to_owned()),
-            (_, Ending::Missing) => Some("its end is not in the log".to_owned()),
+        let words = wake.stimuli.iter().find_map(|stimulus| stimulus.data["content"].as_str()).map(str::to_owned);
+        let told = |verdict| ReplayedWake { seq, words, verdict };
+        let others = wake.cognet.as_ref().filter(|cognet| !self.replays(cognet));
+        let skipped = match (others, &wake.ending) {
+            (Some(other), _) => Some(format!("a wake of {other}")),
+            (None, Ending::Interrupted) => Some("it was interrupted".to_owned()),
+            (None, Ending::Missing) => Some("its end is not in the log".to_owned()),
             _ => None,
         };
+        let (is_others, died) = (others.is_some(), wake.ending == Ending::Missing);
         if let Some(why) = skipped {
-            self.brain = None;
             self.kernel.skip(wake);
-            return Ok(ReplayedWake { seq, verdict: Verdict::Skipped(why) });
+            // It goes on with what is recorded. That is before anything else comes in, as with a brain that is there.
+            self.brain = if is_others || died { None } else { Some(self.load().await?) };
+            return Ok(told(Verdict::Skipped(why)));
         }
         let mut brain = match self.brain.take() {
             Some(brain) => brain,
-            None => {
-                self.kernel.forget();
-                Brain::load(&self.options.found.source, self.kernel.clone(), self.options.limits)
-                    .await
-                    .map_err(Box::new)?
-            }
+            // A log that does not say who was loaded.
+            None => self.load().await?,
         };
         let stimuli = wake.stimuli.clone();
         let abort = AbortController::new();
@@ -123,13 +146,12 @@ impl Replay {
         let Replayed { recorded, replayed, left_log } = self.kernel.end();
         let ending = match ended {
             Ok(_) => Ending::Complete,
-            Err(WakeFailure::Failed { error, .. }) => Ending::Failed(error.code),
+            Err(WakeFailure::Failed { error, .. }) => Ending::Failed { code: error.code, message: error.message },
             Err(WakeFailure::Interrupted { .. }) => Ending::Interrupted,
         };
-        let verdict = compare::judge(&recorded, &replayed, &ending);
-        if !left_log && matches!(verdict, Verdict::Same { .. }) {
-            self.brain = Some(brain);
-        }
-        Ok(ReplayedWake { seq, verdict })
+        let verdict = compare::judge(&recorded, &replayed, &ending, self.kernel.secrets());
+        let goes_on = !left_log && matches!(verdict, Verdict::Same { .. });
+        self.brain = Some(if goes_on { brain } else { self.load().await? });
+        Ok(told(verdict))
     }
 }

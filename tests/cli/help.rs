@@ -70,7 +70,7 @@ fn the_help_of_a_command_shows_the_flags_that_mean_something_to_it_and_no_others
         (&["scope"], &["--agent", "--dts", "--json"]),
         (&["doctor"], &["--agent", "--cognet", "--engine", "--json"]),
         (&["prepare"], &["--agent", "--cognet", "--engine", "--json"]),
-        (&["replay"], &["--agent", "--cognet", "--json"]),
+        (&["replay"], &["--agent", "--cognet", "--json", "--strict"]),
         (&["completions"], &[]),
         (&["man"], &[]),
         (&["log"], &["--agent"]),

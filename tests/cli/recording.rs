@@ -72,7 +72,7 @@ fn a_request_that_was_not_recorded_is_refused_and_the_difference_is_shown() {
     let spec = format!("replay:{file}");
     let ran = agent.run(&["run", "--engine", &spec, "What is 1 + 2?"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("this request is not in the recording; calls.jsonl:1 is the next there"), "{ran:?}");
+    assert!(ran.stderr.contains("the one most like it, calls.jsonl:1, differs"), "{ran:?}");
     assert!(ran.stderr.contains("-<user id=\"u1\" source=\"cli\">What is 1 + 1?"), "{ran:?}");
     assert!(ran.stderr.contains("+<user id=\"u1\" source=\"cli\">What is 1 + 2?"), "{ran:?}");
 }
@@ -131,6 +131,7 @@ fn a_recording_that_cannot_be_read_is_told_with_its_line() {
     for (text, says) in [
         (format!("{first}\noops\n"), "calls.jsonl:2: this is no line of a recording"),
         (format!("{first}\n{}", &first[..first.len() / 2]), "calls.jsonl:2: this is no line of a recording"),
+        (String::new(), "calls.jsonl:1: it is empty: no call was recorded"),
         (first.replace("\"v\":1", "\"v\":2"), "calls.jsonl:1: the recording has version 2; this program reads 1"),
     ] {
         agent.write("calls.jsonl", &text);

@@ -73,7 +73,12 @@ fn a_brain_that_asks_in_other_words_says_so_and_is_the_same_all_the_same() {
     agent.write("boot.md", "Be brief.");
     let ran = agent.run(&["replay", "s"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("it asks the model otherwise:") && ran.stdout.contains("+Be brief."), "{ran:?}");
+    assert!(ran.stdout.contains("it asks the model otherwise\n") && ran.stdout.contains("+Be brief."), "{ran:?}");
+    assert_eq!(ran.stdout.matches("+Be brief.").count(), 1, "what is the same is shown once: {ran:?}");
+    assert!(ran.stdout.ends_with("3 wakes: 3 same (3 of them ask otherwise)\n"), "{ran:?}");
+    let strict = agent.run(&["replay", "--strict", "s"]);
+    assert_eq!(strict.code, Some(1), "{strict:?}");
+    assert!(strict.stdout.ends_with("3 wakes: 3 differ\n"), "{strict:?}");
 }
 
 #[test]
@@ -132,8 +137,9 @@ fn wakes_of_another_cognet_and_those_that_did_not_end_are_passed_over_and_told()
     let whole = &text[..text[..end].rfind('\n').expect("a line") + 1];
     std::fs::write(path, whole).expect("written");
     let ran = agent.run(&["replay"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.code, Some(2), "nothing was compared: {ran:?}");
     assert!(ran.stdout.contains(": its end is not in the log\n"), "{ran:?}");
+    assert!(ran.stderr.contains("REPLAY_EMPTY"), "{ran:?}");
 }
 
 #[test]
@@ -145,4 +151,144 @@ fn a_replay_of_what_is_not_there_says_what_there_is() {
     let ran = agent.run(&["replay", "nobody"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.stderr.contains("there is no session nobody"), "{ran:?}");
+}
+
+/// Runs a cognet, given by what stands between its first line and the end of its file, once for each text in one session.
+fn session_of(source: &str, calls: &Value, texts: &[&str]) -> Agent {
+    let agent = Agent::with(&[
+        ("axon.toml", "[engine]\nprovider = \"script\"\nscript = \"model.json\"\n"),
+        ("model.json", &json!({ "calls": calls }).to_string()),
+        ("cognets/own.lua", &own(source)),
+    ]);
+    for text in texts {
+        agent.run(&["run", "--session", "s", text]);
+    }
+    agent
+}
+
+fn own(source: &str) -> String {
+    format!("defineCognet {{ name = \"own\", version = \"0.1.0\", abi = \"9\" }}\n{source}\n")
+}
+
+const SAY: &str = "local function say(text) kernel.output(\"cognet:output:text\", { content = text }) end\n";
+const ASK: &str = "local req = { messages = { { role = \"user\", content = \"x\" } }, format = \"raw\" }\n";
+
+#[test]
+fn an_unchanged_brain_is_the_same_in_whatever_the_log_tells_of() {
+    let answer = json!([{ "text": "hm", "delay_ms": 20 }]);
+    for (rule, source, calls) in [
+        (
+            "what boot hooks read is what was there when they ran",
+            "local n\ndefinePlugin(function(ctx) ctx.hooks.on(\"boot\", function() n = #kernel.store.session.get() end) end)\n\
+             loop(function(wake) say(tostring(n)) wake.stop() end)",
+            &answer,
+        ),
+        (
+            "a brain is loaded again where it was",
+            "local n = 0\nloop(function(wake) n += 1 say(tostring(n)) wake.stop() end)",
+            &answer,
+        ),
+        (
+            "the store is kept",
+            "loop(function(wake) local n = (kernel.store.get(\"n\") or 0) + 1 kernel.store.set(\"n\", n) say(tostring(n)) wake.stop() end)",
+            &answer,
+        ),
+        (
+            "an answer that broke off has what had arrived",
+            "loop(function(wake) wake.stop() local ok, e = pcall(function() for event in kernel.stream(req) do if event.type == \"engine:text:delta\" \
+             then say(event.content) end end end) say(tostring(e)) end)",
+            &json!([{ "deltas": ["half"], "then": "disconnect" }]),
+        ),
+        (
+            "a failure has its attempts",
+            "loop(function(wake) wake.stop() local ok, e = pcall(function() for _ in kernel.stream(req) do end end) say(tostring(e)) end)",
+            &json!([{ "fault": { "status": 429 } }]),
+        ),
+        (
+            "the end of an answer says what it said",
+            "loop(function(wake) wake.stop() for event in kernel.stream(req) do if event.type == \"engine:done\" then \
+             say(`{event.provider} {event.model} {event.durationMs} {event.firstTokenMs} {event.stopReason}`) end end end)",
+            &answer,
+        ),
+        (
+            "entries have their times",
+            "loop(function(wake) wake.stop() say(\"a\") kernel.run(\"1\") say(\"b\") \
+             for _, entry in kernel.store.session.get() do say(`{entry.type} {entry.time.ms} {entry.time.seq} {entry.id}`) end end)",
+            &answer,
+        ),
+        (
+            "a verb that was refused is refused",
+            "loop(function(wake) wake.stop() local ok, e = pcall(kernel.store.set, string.rep(\"k\", 600), 1) say(tostring(e)) end)",
+            &answer,
+        ),
+    ] {
+        let agent = session_of(&format!("{SAY}{ASK}{source}"), calls, &["one", "two"]);
+        let ran = agent.run(&["replay", "s"]);
+        assert_eq!(ran.code, Some(0), "{rule}: {ran:?}");
+        assert!(ran.stdout.ends_with("2 wakes: 2 same\n"), "{rule}: {ran:?}");
+    }
+}
+
+#[test]
+fn what_is_not_the_same_is_never_taken_for_it() {
+    let calls = json!([{ "text": "hm" }]);
+    for (one, other) in [
+        ("say(\"a\\nsays: b\")", "say(\"a\") say(\"b\")"),
+        ("kernel.run(\"1+1\")", "say(\"a\\nruns:\\n1+1\")"),
+        ("kernel.run({ \"1\", \"2\" })", "kernel.run(\"1\") kernel.run(\"2\")"),
+        ("error(\"one reason\", 0)", "error(\"another\", 0)"),
+        (
+            "kernel.output(\"cognet:output:text\", { content = \"x\", chunk = { of = \"c\" } })",
+            "kernel.output(\"cognet:output:text\", { content = \"x\", chunk = { of = \"c\", final = true } })",
+        ),
+        ("for _ in kernel.stream(req) do end", "say(\"\")"),
+    ] {
+        let whole = |verb: &str| format!("{SAY}{ASK}loop(function(wake) wake.stop() {verb} end)");
+        let agent = session_of(&whole(one), &calls, &["go"]);
+        assert_eq!(agent.run(&["replay"]).code, Some(0), "{one}");
+        agent.write("cognets/own.lua", &own(&whole(other)));
+        let ran = agent.run(&["replay"]);
+        assert_eq!(ran.code, Some(1), "{one} against {other}: {ran:?}");
+    }
+}
+
+#[test]
+fn another_model_or_temperature_is_asking_otherwise() {
+    let source = "loop(function(wake) wake.stop() for _ in kernel.stream(req) do end end)";
+    let agent = session_of(&format!("{ASK}{source}"), &json!([{ "text": "hm" }]), &["go"]);
+    for change in ["req.model = \"other\"", "req.temperature = 0.5", "req.maxTokens = 9", "req.format = \"fenced\""] {
+        agent.write("cognets/own.lua", &own(&format!("{ASK}{change}\n{source}")));
+        let ran = agent.run(&["replay"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stdout.contains("it asks the model otherwise"), "{change}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_secret_that_came_in_pieces_is_shown_in_no_difference_and_in_no_recording() {
+    let agent = Agent::with(&[
+        ("axon.toml", "[engine]\nprovider = \"script\"\nscript = \"model.json\"\n[tools.door]\nenv = [\"PASSWORD\"]\n"),
+        ("tools/door.ts", "export function open(): number { return env.PASSWORD.length; }\n"),
+        (".env", "PASSWORD=hunter2-hunter2\n"),
+        (
+            "model.json",
+            &json!({ "calls": [{ "deltas": ["<text>It is hunter2-", "hunter2.</text><done/>"] }] }).to_string(),
+        ),
+    ]);
+    let file = agent.path().join("calls.jsonl");
+    assert_eq!(agent.run(&["run", "--record", &file.display().to_string(), "go"]).code, Some(0));
+    assert!(agent.read("calls.jsonl").contains("It is [PASSWORD]."), "{}", agent.read("calls.jsonl"));
+    let ran = agent.run(&["replay"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = agent.run(&["replay", "--cognet", "@axon/echo"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("-says: It is [PASSWORD]."), "{ran:?}");
+}
+
+#[test]
+fn only_what_asks_a_model_can_be_recorded() {
+    let agent = Agent::empty();
+    let ran = agent.run(&["exec", "--record", "x.jsonl", "-e", "1"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("--record is for"), "{ran:?}");
 }

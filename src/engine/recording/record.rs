@@ -1,6 +1,7 @@
 //! Recording, while another provider answers.
 
 use std::{
+    borrow::Cow,
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -8,6 +9,7 @@ use std::{
 };
 
 use axon_runtime::BoxFuture;
+use serde_json::Value;
 
 use super::attempt::{Attempt, Delta, End, ProviderName, VERSION};
 use crate::engine::{
@@ -52,7 +54,7 @@ impl Recording {
         if tape.failure.is_some() {
             return;
         }
-        let line = serde_json::to_value(attempt).map(|mut line| {
+        let line = serde_json::to_value(whole(attempt, facts)).map(|mut line| {
             facts.hide_secrets(&mut line);
             format!("{line}\n")
         });
@@ -66,6 +68,35 @@ impl Recording {
     fn tape(&self) -> MutexGuard<'_, Tape> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The attempt, its text in one piece if a secret was split over several.
+fn whole<'a>(attempt: &'a Attempt, facts: &dyn SessionFacts) -> Cow<'a, Attempt> {
+    let hidden = |text: String| {
+        let mut json = Value::String(text);
+        facts.hide_secrets(&mut json);
+        json
+    };
+    let joined = |wanted: fn(&Delta) -> Option<&str>| attempt.answer.iter().filter_map(wanted).collect::<String>();
+    let text: fn(&Delta) -> Option<&str> = |delta| match delta {
+        Delta::Text(text) => Some(text),
+        Delta::Reasoning(_) => None,
+    };
+    let reasoning: fn(&Delta) -> Option<&str> = |delta| match delta {
+        Delta::Text(_) => None,
+        Delta::Reasoning(text) => Some(text),
+    };
+    let is_split = |wanted| {
+        let pieces = attempt.answer.iter().filter_map(wanted).map(|piece: &str| hidden(piece.to_owned()));
+        let pieces: String = pieces.filter_map(|piece| piece.as_str().map(str::to_owned)).collect();
+        hidden(joined(wanted)) != pieces
+    };
+    if !is_split(text) && !is_split(reasoning) {
+        return Cow::Borrowed(attempt);
+    }
+    let mut answer = vec![Delta::Reasoning(joined(reasoning)), Delta::Text(joined(text))];
+    answer.retain(|delta| !matches!(delta, Delta::Text(text) | Delta::Reasoning(text) if text.is_empty()));
+    Cow::Owned(Attempt { answer, ..attempt.clone() })
 }
 
 impl Drop for Tape {
@@ -99,7 +130,7 @@ impl Provider for RecordingProvider {
         self.inner.model()
     }
 
-    fn sent(&self, call: &ModelCall) -> Option<serde_json::Value> {
+    fn sent(&self, call: &ModelCall) -> Option<Value> {
         self.inner.sent(call)
     }
 

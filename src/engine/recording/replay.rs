@@ -10,7 +10,7 @@ use std::{
 use axon_runtime::{BoxFuture, Message};
 use similar::TextDiff;
 
-use super::attempt::{Attempt, Delta, End, ProviderName, VERSION};
+use super::attempt::{Attempt, Delta, End, VERSION};
 use crate::{
     engine::{
         fault::{Fault, FaultCode},
@@ -25,6 +25,8 @@ const NAME: &str = "replay";
 
 /// Lines of a difference that are shown.
 const MAX_DIFF_LINES: usize = 60;
+/// Recorded requests that a strange one is compared with.
+const MAX_COMPARED: usize = 20;
 /// Lines around a change.
 const CONTEXT_LINES: usize = 2;
 
@@ -32,10 +34,15 @@ const CONTEXT_LINES: usize = 2;
 pub(in crate::engine) struct ReplayProvider {
     /// What messages call the file.
     name: PathBuf,
-    provider: ProviderName,
-    attempts: Vec<Attempt>,
+    model: String,
+    attempts: Vec<Recorded>,
     facts: Arc<dyn SessionFacts>,
     answered: Mutex<Vec<bool>>,
+}
+
+struct Recorded {
+    line: usize,
+    attempt: Attempt,
 }
 
 impl ReplayProvider {
@@ -50,27 +57,23 @@ impl ReplayProvider {
             key: "recording",
             usage: "replay:FILE",
         })?;
-        let name = path.strip_prefix(agent_dir).unwrap_or(&path).to_owned();
+        let inside = path.strip_prefix(agent_dir).ok().filter(|inside| inside.components().next().is_some());
+        let name = inside.unwrap_or(&path).to_owned();
         let text = files::read_text(&path)
             .map_err(|source| EngineConfigError::UnreadableRecording { path: name.clone(), source })?;
-        let attempts = text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| {
-                parse(line).map_err(|message| EngineConfigError::InvalidRecording {
-                    path: name.clone(),
-                    line: index + 1,
-                    message,
-                })
-            })
+        let lines = text.trim_start_matches('\u{feff}').lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
+        let invalid = |line, message| EngineConfigError::InvalidRecording { path: name.clone(), line, message };
+        let attempts = lines
+            .map(|(text, line)| Ok(Recorded { line, attempt: parse(text).map_err(|message| invalid(line, message))? }))
             .collect::<Result<Vec<_>, _>>()?;
-        // As the recorded provider answered to it: a cognet that names no model asks for the same one again.
-        let provider = match attempts.first() {
-            Some(attempt) => attempt.provider.clone(),
-            None => ProviderName { name: NAME.to_owned(), model: NAME.to_owned() },
+        let Some(first) = attempts.first() else {
+            let message = "it is empty: no call was recorded".to_owned();
+            return Err(invalid(1, message));
         };
+        // As the recorded provider answered to it: a cognet that names no model asks for the same one again.
+        let model = first.attempt.provider.model.clone();
         let answered = Mutex::new(vec![false; attempts.len()]);
-        Ok(Self { name, provider, attempts, facts, answered })
+        Ok(Self { name, model, attempts, facts, answered })
     }
 
     /// The request as a recording would have it.
@@ -84,20 +87,28 @@ impl ReplayProvider {
     fn attempt(&self, call: &ModelCall) -> Result<&Attempt, String> {
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let free = |index: &usize| !answered[*index];
-        let mut same = (0..self.attempts.len()).filter(|index| self.attempts[*index].request == *call);
+        let mut same = (0..self.attempts.len()).filter(|index| self.attempts[*index].attempt.request == *call);
         if let Some(index) = same.clone().find(free) {
             answered[index] = true;
-            return Ok(&self.attempts[index]);
+            return Ok(&self.attempts[index].attempt);
         }
         let file = self.name.display();
         if let Some(index) = same.next_back() {
-            return Err(format!("this request was recorded in {file}:{}, and has been answered already", index + 1));
+            return Err(format!(
+                "this request was recorded in {file}:{}, and has been answered already",
+                self.attempts[index].line
+            ));
         }
-        Err(match (0..self.attempts.len()).find(free) {
+        let left = (0..self.attempts.len()).filter(free).take(MAX_COMPARED).collect::<Vec<_>>();
+        let asked = as_text(call);
+        let likeness =
+            |index: &usize| TextDiff::from_lines(&as_text(&self.attempts[*index].attempt.request), &asked).ratio();
+        // Of several that are equally like it, the first.
+        Err(match left.into_iter().rev().max_by(|a, b| likeness(a).total_cmp(&likeness(b))) {
             Some(index) => format!(
-                "this request is not in the recording; {file}:{} is the next there, and differs (- recorded, + asked):\n{}",
-                index + 1,
-                difference(&self.attempts[index].request, call)
+                "this request is not in the recording; the one most like it, {file}:{}, differs (- recorded, + asked):\n{}",
+                self.attempts[index].line,
+                difference(&self.attempts[index].attempt.request, call)
             ),
             None => format!(
                 "this request is not in the recording; every one of the {} in {file} has been answered",
@@ -157,7 +168,7 @@ impl Provider for ReplayProvider {
     }
 
     fn model(&self) -> &str {
-        &self.provider.model
+        &self.model
     }
 
     fn open(&self, call: ModelCall) -> BoxFuture<'_, Result<Box<dyn ModelStream>, Fault>> {
