@@ -49,7 +49,7 @@ async fn one_call_is_one_span_from_start_to_complete() {
     let outcome = infer(&model.engine, request(Format::Air)).await;
     assert_eq!(outcome.log.kinds(), ["start", "input", "retry", "complete"]);
     assert_eq!(outcome.log.spans().len(), 1);
-    assert_eq!(outcome.log.only("start"), json!({ "provider": "script", "model": "script" }));
+    assert_eq!(outcome.log.only("start"), json!({ "provider": "script", "model": "script", "format": "air" }));
     assert_eq!(outcome.log.only("input"), json!({ "messages": [{ "role": "user", "content": "hello" }] }));
     let complete = outcome.log.only("complete");
     assert_eq!(complete["text"], "<text>hi</text><done/>");

@@ -579,8 +579,13 @@
       }
       const own = typeof error === "object" && error !== null ? error.code : undefined;
       if (typeof own === "string") code = own;
-    } catch {
+    } catch (thrown) {
       message = `${prefix}an error that cannot be read: reading it throws`;
+      try {
+        message += ` ${StringPrototypeSlice(String(thrown), 0, room)}`;
+      } catch {
+        // It is told without what it throws.
+      }
     }
     op_axon_settle_error(message, code);
   }
