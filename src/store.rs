@@ -104,18 +104,29 @@ impl Store {
 
 /// A store that is gone with the process, with the limits of the other.
 #[derive(Debug, Default)]
-pub(crate) struct MemoryStore(HashMap<String, Value>);
+pub(crate) struct MemoryStore {
+    values: HashMap<String, (Value, usize)>,
+    bytes: usize,
+}
+
+/// What a [`MemoryStore`] holds at most, in bytes of JSON.
+const MAX_MEMORY_BYTES: usize = 256 * 1024 * 1024;
 
 impl MemoryStore {
     pub(crate) fn get(&self, key: &str) -> Result<Option<Value>, StoreError> {
         check_key(key)?;
-        Ok(self.0.get(key).cloned())
+        Ok(self.values.get(key).map(|(value, _)| value.clone()))
     }
 
     pub(crate) fn set(&mut self, key: String, value: Value) -> Result<(), StoreError> {
         check_key(&key)?;
-        json(&key, &value)?;
-        self.0.insert(key, value);
+        let bytes = json(&key, &value)?.len();
+        let old = self.values.get(&key).map_or(0, |(_, bytes)| *bytes);
+        if self.bytes - old + bytes > MAX_MEMORY_BYTES {
+            return Err(StoreError::ValueTooLarge { key });
+        }
+        self.bytes = self.bytes - old + bytes;
+        self.values.insert(key, (value, bytes));
         Ok(())
     }
 }

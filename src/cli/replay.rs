@@ -9,6 +9,7 @@ use super::{
     args::Common,
     console::{CYAN, Console, DIM, GREEN, RED, YELLOW, harmless},
     failure::{Exit, Failure},
+    interrupt::{Interrupts, USER},
     log::path_of,
 };
 use crate::{
@@ -62,12 +63,18 @@ pub(super) async fn replay(common: &Common, id: Option<String>, asking: Asking) 
         limits: agent.brain_limits(),
         secrets: agent.secrets(),
     };
+    let interrupts = Interrupts::listen()?;
+    let interrupt = interrupts.guard().signal();
     let mut replay = Replay::open(&path, options)?;
     let ended = loop {
-        match replay.next().await {
+        let next = tokio::select! {
+            next = replay.next() => next,
+            () = interrupt.cancelled() => break Err(Failure::interrupted(USER)),
+        };
+        match next {
             Ok(Some(wake)) => report.wake(&wake)?,
             Ok(None) => break Ok(()),
-            Err(error) => break Err(error),
+            Err(error) => break Err(error.into()),
         }
     };
     report.end()?;

@@ -45,9 +45,8 @@ pub(super) async fn run(common: &Common, words: Vec<String>) -> Result<(), Failu
     let ended = wake_once(&mut session, &text, &abort).await;
     let closed = session.close().await;
     printer.await.map_err(io::Error::other)??;
-    ended?;
-    closed?;
-    finish(recording)
+    let closed = closed.map_err(Failure::from);
+    finish(recording, ended.and(closed))
 }
 
 /// The recording that `--record` asks for.
@@ -64,16 +63,26 @@ pub(super) fn recording(common: &Common) -> Result<Option<Recording>, Failure> {
     recording.map(Some)
 }
 
-/// Says so if a recording is not whole, or not there.
-pub(super) fn finish(recording: Option<Recording>) -> Result<(), Failure> {
-    let Some(recording) = recording else { return Ok(()) };
-    let attempts = recording.finish().map_err(|error| {
+/// How a command ends whose calls were recorded: as `ended`, and says so if the recording is not whole or not there.
+pub(super) fn finish(recording: Option<Recording>, ended: Result<(), Failure>) -> Result<(), Failure> {
+    let Some(recording) = recording else { return ended };
+    let finished = recording.finish().map_err(|error| {
         Failure::new(Exit::Failed, "RECORDING_FAILED", format!("the recording is not whole: {error}"))
-    })?;
-    if attempts == 0 {
-        writeln!(anstream::stderr().lock(), "{YELLOW}note:{YELLOW:#} no model was asked, so there is no recording")?;
+    });
+    match (ended, finished) {
+        (Ok(()), Ok(0)) => {
+            writeln!(
+                anstream::stderr().lock(),
+                "{YELLOW}note:{YELLOW:#} no model was asked, so there is no recording"
+            )?;
+            Ok(())
+        }
+        (Err(ended), Err(unfinished)) => {
+            anstream::stderr().lock().write_all(unfinished.text().as_bytes())?;
+            Err(ended)
+        }
+        (ended, finished) => ended.and(finished.map(|_| ())),
     }
-    Ok(())
 }
 
 async fn wake_once(session: &mut Session, text: &str, abort: &axon_runtime::AbortController) -> Result<(), Failure> {

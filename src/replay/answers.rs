@@ -109,14 +109,16 @@ pub(super) fn run_result(entry: &Entry, shape: BlockShape) -> RunResult {
 
 /// The first lines, and what is behind them.
 fn split(content: &str, lines: usize) -> (Vec<String>, &str) {
-    let mut rest = content;
+    let mut rest = Some(content);
     let mut stdout = Vec::new();
-    for _ in 0..lines {
-        let (line, behind) = rest.split_once('\n').unwrap_or((rest, ""));
+    while stdout.len() < lines
+        && let Some(text) = rest
+    {
+        let (line, behind) = text.split_once('\n').map_or((text, None), |(line, behind)| (line, Some(behind)));
         stdout.push(line.to_owned());
         rest = behind;
     }
-    (stdout, rest)
+    (stdout, rest.unwrap_or_default())
 }
 
 #[cfg(test)]

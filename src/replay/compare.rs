@@ -1,6 +1,6 @@
 //! What a brain says now, beside what was said.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 use axon_runtime::Entry;
 use serde_json::Value;
@@ -11,6 +11,9 @@ use super::{
     wakes::{Ending, RecordedWake},
 };
 use crate::secrets::Secrets;
+
+/// A difference that is not found by then is shown coarser than it is.
+const MAX_DIFF_TIME: Duration = Duration::from_millis(500);
 
 /// Lines around a change.
 const CONTEXT_LINES: usize = 3;
@@ -41,7 +44,9 @@ impl Difference {
         if recorded == replayed {
             return None;
         }
-        let difference = TextDiff::from_lines(recorded, replayed);
+        // A line that goes back to its beginning would hide what it is compared with.
+        let (recorded, replayed) = (recorded.replace('\r', "␍"), replayed.replace('\r', "␍"));
+        let difference = TextDiff::configure().timeout(MAX_DIFF_TIME).diff_lines(&recorded, &replayed);
         Some(Self(difference.unified_diff().context_radius(CONTEXT_LINES).to_string()))
     }
 }

@@ -25,6 +25,9 @@ use crate::{
     store::MemoryStore,
 };
 
+/// Entries that a brain may write in a wake beyond those that were recorded.
+const MAX_MORE_ENTRIES: usize = 10_000;
+
 /// What stands behind the verbs of a brain that is replayed. Nothing leaves it.
 pub(super) struct ReplayKernel {
     base: String,
@@ -37,8 +40,10 @@ pub(super) struct ReplayKernel {
 struct State {
     /// The session as it was recorded, up to here.
     recorded: Vec<Entry>,
-    /// The session as the brain in service sees it: what it has said itself stands in the place of what was recorded.
-    visible: Vec<Entry>,
+    /// How much of it the brain in service has been loaded with,
+    read: usize,
+    /// and what has come to its sight since. What it has said itself stands in the place of what was recorded.
+    since: Vec<Entry>,
     store: MemoryStore,
     wake: Option<Wake>,
 }
@@ -97,7 +102,8 @@ impl ReplayKernel {
     /// What the next brain sees is the session as it was recorded, and nothing of another brain.
     pub(super) fn forget(&self) {
         let mut state = self.state();
-        state.visible = state.recorded.clone();
+        state.read = state.recorded.len();
+        state.since.clear();
     }
 
     pub(super) fn begin(&self, recorded: RecordedWake, abort: AbortController) {
@@ -126,7 +132,7 @@ impl ReplayKernel {
             return Replayed { recorded: RecordedWake::default(), replayed: Own::default(), left_log: true };
         };
         state.recorded.extend(recorded.entries.iter().cloned());
-        let left_log = state.visible.last().is_some_and(|newest| newest.time.seq > recorded.last_seq);
+        let left_log = state.newest().is_some_and(|newest| newest.time.seq > recorded.last_seq);
         Replayed { recorded, replayed: own, left_log }
     }
 
@@ -147,7 +153,11 @@ impl State {
     /// Shows a recorded entry.
     fn show(&mut self, mut entry: Entry) {
         entry.time.seq = entry.time.seq.max(self.next_seq());
-        self.visible.push(entry);
+        self.since.push(entry);
+    }
+
+    fn newest(&self) -> Option<&Entry> {
+        self.since.last().or_else(|| self.recorded[..self.read].last())
     }
 
     /// Shows those of the other entries that were recorded before `seq`.
@@ -157,8 +167,16 @@ impl State {
         }
     }
 
+    /// Shows what a block has left behind to be said, which is in the log before the verb returns.
+    fn show_notices(&mut self) {
+        let is_of_block = |entry: &mut Entry| entry.kind == "system:notice" && entry.data["code"] == "BINDINGS_DROPPED";
+        while let Some(entry) = self.wake.as_mut().and_then(|wake| wake.others.pop_front_if(is_of_block)) {
+            self.show(entry);
+        }
+    }
+
     fn next_seq(&self) -> u64 {
-        let after_entries = self.visible.last().map_or(0, |newest| newest.time.seq + 1);
+        let after_entries = self.newest().map_or(0, |newest| newest.time.seq + 1);
         let in_wake = self.wake.as_ref().map_or(0, |wake| wake.recorded.seq + 1);
         after_entries.max(in_wake)
     }
@@ -169,7 +187,12 @@ impl State {
         if let Some(wake) = &mut self.wake {
             wake.own.entries.push(entry.clone());
         }
-        self.visible.push(entry);
+        self.since.push(entry);
+    }
+
+    /// Whether the brain has said so much more than it did that it may never come to an end.
+    fn says_too_much(&self) -> bool {
+        self.wake.as_ref().is_some_and(|wake| wake.own.entries.len() > wake.recorded.entries.len() + MAX_MORE_ENTRIES)
     }
 
     /// Writes an output: with the time of the recorded one that says the same, if there is one.
@@ -190,7 +213,7 @@ impl State {
     }
 
     fn own_entry(&self, kind: &str, data: Value) -> Entry {
-        let ms = self.visible.last().map_or(0, |newest| newest.time.ms);
+        let ms = self.newest().map_or(0, |newest| newest.time.ms);
         let time = EntryTime { ms, seq: self.next_seq() };
         Entry { id: Uuid::now_v7().to_string(), kind: kind.to_owned(), time, data }
     }
@@ -234,6 +257,7 @@ impl State {
             self.show_others(result.time.seq);
             self.write(result);
         }
+        self.show_notices();
         let shapes = self.wake.as_ref().map(|wake| &wake.recorded.blocks);
         let shape = |id: &String| shapes.and_then(|shapes| shapes.get(id)).copied().unwrap_or_default();
         Ok(results.iter().map(|(id, result)| run_result(result, shape(id))).collect())
@@ -271,7 +295,11 @@ impl Kernel for ReplayKernel {
         Box::pin(async move {
             may_output(&kind, &data)?;
             self.secrets.hide_in_json(&mut data);
-            self.state().output(&kind, data);
+            let mut state = self.state();
+            if state.says_too_much() {
+                return Err(state.leave("it says far more than it did, and may never end".to_owned()));
+            }
+            state.output(&kind, data);
             Ok(())
         })
     }
@@ -326,8 +354,10 @@ impl Kernel for ReplayKernel {
 
     fn session_get(&self, after: Option<u64>) -> Result<Entries<'_>, VerbError> {
         let state = self.state();
-        let from = state.visible.partition_point(|entry| after.is_some_and(|after| entry.time.seq <= after));
-        let entries = state.visible[from..].to_vec();
+        let from =
+            |entries: &[Entry]| entries.partition_point(|entry| after.is_some_and(|after| entry.time.seq <= after));
+        let read = &state.recorded[..state.read];
+        let entries = [&read[from(read)..], &state.since[from(&state.since)..]].concat();
         Ok(Box::new(entries.into_iter().map(Ok)))
     }
 

@@ -130,9 +130,12 @@ fn a_recording_that_cannot_be_read_is_told_with_its_line() {
     let spec = format!("replay:{file}");
     for (text, says) in [
         (format!("{first}\noops\n"), "calls.jsonl:2: this is no line of a recording"),
-        (format!("{first}\n{}", &first[..first.len() / 2]), "calls.jsonl:2: this is no line of a recording"),
+        (format!("{first}\n{}\n", &first[..first.len() / 2]), "calls.jsonl:2: this is no line of a recording"),
         (String::new(), "calls.jsonl:1: it is empty: no call was recorded"),
-        (first.replace("\"v\":1", "\"v\":2"), "calls.jsonl:1: the recording has version 2; this program reads 1"),
+        (
+            first.replace("\"v\":1", "\"v\":2") + "\n",
+            "calls.jsonl:1: the recording has version 2; this program reads 1",
+        ),
     ] {
         agent.write("calls.jsonl", &text);
         let ran = agent.run(&["run", "--engine", &spec, "x"]);
@@ -174,4 +177,43 @@ fn no_secret_is_in_a_recording_and_it_answers_all_the_same() {
     let spec = format!("replay:{file}");
     let again = agent.run(&["run", "--engine", &spec, "What is 1 + 1?"]);
     assert_eq!((again.code, again.stdout.as_str()), (Some(0), "It is 2\n"), "{again:?}");
+}
+
+#[test]
+fn a_line_that_was_being_written_when_the_process_died_is_passed_over_and_an_empty_file_is_begun_again() {
+    let agent = agent();
+    agent.write("calls.jsonl", "");
+    let file = file(&agent);
+    assert_eq!(agent.run(&["run", "--record", &file, "What is 1 + 1?"]).code, Some(0));
+    let good = agent.read("calls.jsonl");
+    agent.write("calls.jsonl", &format!("{good}{}", &good[..40]));
+    let ran = agent.run(&["run", "--engine", &format!("replay:{file}"), "What is 1 + 1?"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "It is 2\n"), "{ran:?}");
+}
+
+#[test]
+fn a_fault_whose_next_attempt_was_not_recorded_is_told_as_it_was() {
+    let agent = agent();
+    let file = file(&agent);
+    assert_eq!(agent.run(&["run", "--record", &file, "What is 1 + 1?"]).code, Some(0));
+    let first = agent.read("calls.jsonl").lines().next().expect("a line").to_owned();
+    agent.write("calls.jsonl", &format!("{first}\n"));
+    let ran = agent.run(&["run", "--engine", &format!("replay:{file}"), "What is 1 + 1?"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("TRANSPORT") && ran.stderr.contains("HTTP 503"), "{ran:?}");
+}
+
+#[test]
+fn a_request_of_many_lines_is_refused_soon() {
+    let agent = agent();
+    let file = file(&agent);
+    let long = |word: &str| (0..20_000).map(|n| format!("{word} {n}\n")).collect::<String>();
+    let record = agent.run_with_input(&["run", "--record", &file], &long("one"));
+    assert_eq!(record.code, Some(0), "{record:?}");
+    let ran = agent.run_with_input(&["run", "--engine", &format!("replay:{file}")], &long("other"));
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(
+        ran.stderr.contains("this request is not in the recording") && ran.stderr.contains("lines more"),
+        "{ran:?}"
+    );
 }

@@ -292,3 +292,35 @@ fn only_what_asks_a_model_can_be_recorded() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.stderr.contains("--record is for"), "{ran:?}");
 }
+
+#[test]
+fn a_brain_that_would_never_end_is_ended_and_an_answer_of_many_lines_is_compared_soon() {
+    let agent = session_of(
+        &format!("{SAY}loop(function(wake) wake.stop() say(\"a\") end)"),
+        &json!([{ "text": "hm" }]),
+        &["go"],
+    );
+    for (verb, says) in [
+        ("while true do pcall(say, \"a\") end", "it says far more than it did"),
+        (
+            "local lines = {} for n = 1, 20000 do lines[n] = `line {n}` end say(table.concat(lines, \"\\n\"))",
+            "+  line 20000",
+        ),
+    ] {
+        agent.write("cognets/own.lua", &own(&format!("{SAY}loop(function(wake) wake.stop() {verb} end)")));
+        let ran = agent.run(&["replay"]);
+        assert_eq!(ran.code, Some(1), "{verb}");
+        assert!(ran.stdout.contains(says), "{verb}");
+    }
+}
+
+#[test]
+fn what_a_block_left_behind_to_be_said_is_there_when_the_verb_returns() {
+    let source = format!(
+        "{SAY}loop(function(wake) wake.stop() kernel.run(\"const a = 'x'.repeat(10 << 20); const b = 'y'.repeat(9 << 20); 0\") \
+         local kinds = {{}} for _, entry in kernel.store.session.get() do table.insert(kinds, entry.type) end say(table.concat(kinds, \" \")) end)"
+    );
+    let agent = session_of(&source, &json!([{ "text": "hm" }]), &["go"]);
+    let ran = agent.run(&["replay"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}

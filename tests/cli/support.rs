@@ -48,7 +48,10 @@ impl Agent {
     pub fn write(&self, path: &str, text: &str) -> PathBuf {
         let path = self.path().join(path);
         fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
-        fs::write(&path, text).expect("a file");
+        // As a whole: whoever watches the folder sees no file that is half written.
+        let written = self.path().join(".written");
+        fs::write(&written, text).expect("a file");
+        fs::rename(written, &path).expect("renamed");
         path
     }
 

@@ -146,9 +146,7 @@ async fn converse(common: &Common, dev: Option<&Dev>) -> Result<(), Failure> {
     drop(quiet);
     let closed = session.close().await;
     printer.await.map_err(io::Error::other)??;
-    talked?;
-    closed?;
-    run::finish(recording)
+    run::finish(recording, talked.and(closed.map_err(Failure::from)))
 }
 
 /// An agent that a conversation can begin with.

@@ -177,7 +177,11 @@ impl Provider for OpenAiProvider {
 
     fn sent(&self, call: &ModelCall) -> Option<Value> {
         let body = ChatRequest::new(call, self.token_limit_field());
-        Some(json!({ "url": self.endpoint.as_str(), "body": body }))
+        // What else stands in an address may be a key.
+        let mut url = self.endpoint.clone();
+        url.set_query(None);
+        let _ = url.set_password(None).and_then(|()| url.set_username(""));
+        Some(json!({ "url": url.as_str(), "body": body }))
     }
 
     fn open(&self, call: ModelCall) -> BoxFuture<'_, Result<Box<dyn ModelStream>, Fault>> {

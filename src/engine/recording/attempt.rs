@@ -41,7 +41,7 @@ pub(super) enum Delta {
 
 /// How an attempt ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) enum End {
     #[serde(rename_all = "camelCase")]
     Finished {

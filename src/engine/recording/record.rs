@@ -26,6 +26,7 @@ struct Tape {
     path: PathBuf,
     file: File,
     lines: u64,
+    bytes: u64,
     /// What kept a line from being written. Nothing is written after it.
     failure: Option<io::Error>,
 }
@@ -36,8 +37,15 @@ impl Recording {
     /// # Errors
     /// As of the file system; [`io::ErrorKind::AlreadyExists`] for a file that is there, which is left as it is.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        Ok(Self(Arc::new(Mutex::new(Tape { path: path.to_owned(), file, lines: 0, failure: None }))))
+        let opened = OpenOptions::new().write(true).create_new(true).open(path);
+        let file = match opened {
+            // One that was begun by a process that was killed.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_empty(path) => {
+                OpenOptions::new().write(true).open(path)?
+            }
+            opened => opened?,
+        };
+        Ok(Self(Arc::new(Mutex::new(Tape { path: path.to_owned(), file, lines: 0, bytes: 0, failure: None }))))
     }
 
     /// How many attempts are in the file: all that have ended.
@@ -58,10 +66,19 @@ impl Recording {
             facts.hide_secrets(&mut line);
             format!("{line}\n")
         });
-        let written = line.map_err(io::Error::from).and_then(|line| tape.file.write_all(line.as_bytes()));
+        let written = line
+            .map_err(io::Error::from)
+            .and_then(|line| tape.file.write_all(line.as_bytes()).map(|()| line.len() as u64));
         match written {
-            Ok(()) => tape.lines += 1,
-            Err(error) => tape.failure = Some(error),
+            Ok(bytes) => {
+                tape.lines += 1;
+                tape.bytes += bytes;
+            }
+            Err(error) => {
+                tape.failure = Some(error);
+                // What is whole can be replayed. Where this fails, too, a last line that is not whole is passed over.
+                let _ = tape.file.set_len(tape.bytes);
+            }
         }
     }
 
@@ -101,10 +118,28 @@ fn whole<'a>(attempt: &'a Attempt, facts: &dyn SessionFacts) -> Cow<'a, Attempt>
 
 impl Drop for Tape {
     fn drop(&mut self) {
-        if self.lines == 0 {
+        if self.lines == 0 && is_same(&self.file, &self.path) {
             // A file that stays is empty, which does no harm.
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+fn is_empty(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0)
+}
+
+/// Whether the file is still the one at this path: another process may have put its own there.
+fn is_same(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
+        (ours.dev(), ours.ino()) == (there.dev(), there.ino())
+    }
+    #[cfg(not(unix))]
+    {
+        file.metadata().is_ok() && is_empty(path)
     }
 }
 
@@ -221,7 +256,7 @@ mod tests {
     fn what_could_not_be_written_is_told_once() {
         let file = OpenOptions::new().write(true).open("/dev/full").expect("the full device");
         let path = std::env::temp_dir().join("axon-recording-that-is-not-there");
-        let recording = Recording(Arc::new(Mutex::new(Tape { path, file, lines: 0, failure: None })));
+        let recording = Recording(Arc::new(Mutex::new(Tape { path, file, lines: 0, bytes: 0, failure: None })));
         let attempt = Attempt {
             v: VERSION,
             provider: ProviderName { name: "p".into(), model: "m".into() },

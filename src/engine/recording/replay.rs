@@ -1,10 +1,11 @@
 //! Answering from a recording, and from nothing else.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     fmt::Write,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use axon_runtime::{BoxFuture, Message};
@@ -23,6 +24,8 @@ use crate::{
 
 const NAME: &str = "replay";
 
+/// A difference that is not found by then is shown coarser than it is. A wake waits for it.
+const MAX_DIFF_TIME: Duration = Duration::from_millis(200);
 /// Lines of a difference that are shown.
 const MAX_DIFF_LINES: usize = 60;
 /// Recorded requests that a strange one is compared with.
@@ -61,11 +64,17 @@ impl ReplayProvider {
         let name = inside.unwrap_or(&path).to_owned();
         let text = files::read_text(&path)
             .map_err(|source| EngineConfigError::UnreadableRecording { path: name.clone(), source })?;
-        let lines = text.trim_start_matches('\u{feff}').lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
         let invalid = |line, message| EngineConfigError::InvalidRecording { path: name.clone(), line, message };
-        let attempts = lines
-            .map(|(text, line)| Ok(Recorded { line, attempt: parse(text).map_err(|message| invalid(line, message))? }))
-            .collect::<Result<Vec<_>, _>>()?;
+        let text = text.trim_start_matches('\u{feff}');
+        let mut attempts = Vec::new();
+        for (line, number) in text.split_inclusive('\n').zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
+            match parse(line) {
+                Ok(attempt) => attempts.push(Recorded { line: number, attempt }),
+                // A last line without its end was being written when the process died.
+                Err(_) if !line.ends_with('\n') => {}
+                Err(message) => return Err(invalid(number, message)),
+            }
+        }
         let Some(first) = attempts.first() else {
             let message = "it is empty: no call was recorded".to_owned();
             return Err(invalid(1, message));
@@ -84,7 +93,8 @@ impl ReplayProvider {
     }
 
     /// The first attempt for this very request that has not been answered yet.
-    fn attempt(&self, call: &ModelCall) -> Result<&Attempt, String> {
+    fn attempt(&self, call: &ModelCall) -> Result<&Attempt, Fault> {
+        let refused = |message: String| Fault::new(FaultCode::InvalidRequest, NAME, message).model(&call.model);
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let free = |index: &usize| !answered[*index];
         let mut same = (0..self.attempts.len()).filter(|index| self.attempts[*index].attempt.request == *call);
@@ -93,28 +103,28 @@ impl ReplayProvider {
             return Ok(&self.attempts[index].attempt);
         }
         let file = self.name.display();
-        if let Some(index) = same.next_back() {
-            return Err(format!(
-                "this request was recorded in {file}:{}, and has been answered already",
-                self.attempts[index].line
-            ));
+        if let Some(Recorded { line, attempt }) = same.next_back().map(|index| &self.attempts[index]) {
+            return Err(match &attempt.end {
+                // Whatever came of the next attempt was not recorded.
+                End::Fault(fault) => Fault { retryable: false, ..fault.clone() },
+                _ => refused(format!("this request was recorded in {file}:{line}, and has been answered already")),
+            });
         }
-        let left = (0..self.attempts.len()).filter(free).take(MAX_COMPARED).collect::<Vec<_>>();
+        let left: Vec<_> = (0..self.attempts.len()).filter(free).take(MAX_COMPARED).collect();
         let asked = as_text(call);
-        let likeness =
-            |index: &usize| TextDiff::from_lines(&as_text(&self.attempts[*index].attempt.request), &asked).ratio();
+        let left = left.into_iter().map(|index| &self.attempts[index]);
+        let left = left.map(|recorded| (recorded, likeness(&as_text(&recorded.attempt.request), &asked)));
         // Of several that are equally like it, the first.
-        Err(match left.into_iter().rev().max_by(|a, b| likeness(a).total_cmp(&likeness(b))) {
-            Some(index) => format!(
-                "this request is not in the recording; the one most like it, {file}:{}, differs (- recorded, + asked):\n{}",
-                self.attempts[index].line,
-                difference(&self.attempts[index].attempt.request, call)
+        Err(refused(match left.rev().max_by(|(_, a), (_, b)| a.total_cmp(b)) {
+            Some((Recorded { line, attempt }, _)) => format!(
+                "this request is not in the recording; the one most like it, {file}:{line}, differs (- recorded, + asked):\n{}",
+                difference(&attempt.request, call)
             ),
             None => format!(
                 "this request is not in the recording; every one of the {} in {file} has been answered",
                 self.attempts.len()
             ),
-        })
+        }))
     }
 }
 
@@ -135,9 +145,15 @@ fn parse(line: &str) -> Result<Attempt, String> {
     serde_json::from_str(line).map_err(malformed)
 }
 
+/// How much two texts are alike: the share of lines that both have.
+fn likeness(a: &str, b: &str) -> f64 {
+    let (a, b): (HashSet<_>, HashSet<_>) = (a.lines().collect(), b.lines().collect());
+    a.intersection(&b).count() as f64 / a.union(&b).count().max(1) as f64
+}
+
 fn difference(recorded: &ModelCall, asked: &ModelCall) -> String {
     let (recorded, asked) = (as_text(recorded), as_text(asked));
-    let difference = TextDiff::from_lines(&recorded, &asked);
+    let difference = TextDiff::configure().timeout(MAX_DIFF_TIME).diff_lines(&recorded, &asked);
     let difference = difference.unified_diff().context_radius(CONTEXT_LINES).to_string();
     let mut lines = difference.lines();
     let mut text: String = lines.by_ref().take(MAX_DIFF_LINES).collect::<Vec<_>>().join("\n");
@@ -173,9 +189,7 @@ impl Provider for ReplayProvider {
 
     fn open(&self, call: ModelCall) -> BoxFuture<'_, Result<Box<dyn ModelStream>, Fault>> {
         Box::pin(async move {
-            let attempt = self
-                .attempt(&self.as_recorded(&call))
-                .map_err(|message| Fault::new(FaultCode::InvalidRequest, NAME, message).model(&call.model))?;
+            let attempt = self.attempt(&self.as_recorded(&call))?;
             Ok(Box::new(ReplayStream { deltas: attempt.answer.clone().into(), end: Some(attempt.end.clone()) }) as _)
         })
     }
