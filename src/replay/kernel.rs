@@ -200,7 +200,7 @@ impl State {
         let recorded = self.wake.as_mut().and_then(|wake| {
             let same = |entry: &Entry| entry.kind == kind && says_the_same(&entry.data, &data);
             let index = wake.outputs.iter().position(same)?;
-            wake.outputs.drain(..=index).last()
+            wake.outputs.drain(..=index).next_back()
         });
         let entry = match recorded {
             Some(recorded) => {
