@@ -26,7 +26,6 @@ use tracing_subscriber::EnvFilter;
 
 use args::{Args, Command};
 use failure::{Exit, Failure};
-use replay::Asking;
 
 /// Runs the program's command line. Call [`crate::init`] first.
 pub fn main() -> ExitCode {
@@ -71,7 +70,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Doctor => doctor::doctor(&common).await,
         Command::Completions { shell } => Ok(generate::completions(shell)?),
         Command::Man => Ok(generate::man()?),
-        Command::Replay { id, strict } => replay::replay(&common, id, Asking::of(strict)).await,
+        Command::Replay { id, strict } => replay::replay(&common, id, strict).await,
         Command::Prepare => prepare::prepare(&common).await,
         Command::Log { command } => log::log(&common, command).await,
     }

@@ -16,7 +16,7 @@ use crate::{
     agent::Agent,
     log,
     policy::Unattended,
-    replay::{Difference, Replay, ReplayError, ReplayOptions, ReplayedWake, Verdict, Whose, last_cognet},
+    replay::{Asking, Difference, Replay, ReplayError, ReplayOptions, ReplayedWake, Verdict, Whose, last_cognet},
     tools::Unobserved,
 };
 
@@ -26,22 +26,7 @@ const MAX_REQUEST_LINES: usize = 40;
 /// How much of the words that woke a brain is shown, in characters.
 const MAX_WORDS_CHARS: usize = 60;
 
-/// What it means that a model is asked otherwise than it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asking {
-    /// It is told, and is no difference.
-    Told,
-    /// The wake differs.
-    Counts,
-}
-
-impl Asking {
-    pub(super) fn of(strict: bool) -> Self {
-        if strict { Self::Counts } else { Self::Told }
-    }
-}
-
-pub(super) async fn replay(common: &Common, id: Option<String>, asking: Asking) -> Result<(), Failure> {
+pub(super) async fn replay(common: &Common, id: Option<String>, strict: bool) -> Result<(), Failure> {
     let agent = Agent::open(&common.agent)?;
     let path = path_of(common, &agent, id, log::last_woken_session)?;
     let (name, whose) = match &common.cognet {
@@ -53,11 +38,12 @@ pub(super) async fn replay(common: &Common, id: Option<String>, asking: Asking) 
     let scope = toolbox.scope();
     toolbox.shutdown().await;
     let session = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut report = Report::new(session, found.name.clone(), asking, common.json.is_some());
+    let mut report = Report::new(session, found.name.clone(), common.json.is_some());
     report.begin()?;
     let options = ReplayOptions {
         found,
         whose,
+        asking: if strict { Asking::Counts } else { Asking::Told },
         base: agent.base()?,
         scope,
         limits: agent.brain_limits(),
@@ -86,7 +72,6 @@ struct Report {
     console: Console,
     session: String,
     cognet: String,
-    asking: Asking,
     json: bool,
     same: usize,
     differ: usize,
@@ -98,10 +83,10 @@ struct Report {
 }
 
 impl Report {
-    fn new(session: String, cognet: String, asking: Asking, json: bool) -> Self {
+    fn new(session: String, cognet: String, json: bool) -> Self {
         let (same, differ, skipped, ask) = (0, 0, 0, 0);
         let shown = HashSet::new();
-        Self { console: Console::stdout(), session, cognet, asking, json, same, differ, skipped, ask, shown }
+        Self { console: Console::stdout(), session, cognet, json, same, differ, skipped, ask, shown }
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -113,25 +98,24 @@ impl Report {
     }
 
     fn wake(&mut self, wake: &ReplayedWake) -> io::Result<()> {
-        let asks = matches!(&wake.verdict, Verdict::Same { asked } if !asked.is_empty());
-        let counts = asks && self.asking == Asking::Counts;
         match &wake.verdict {
             Verdict::Differs { .. } => self.differ += 1,
-            Verdict::Same { .. } if counts => self.differ += 1,
-            Verdict::Same { .. } => self.same += 1,
+            Verdict::Same { asked } => {
+                self.same += 1;
+                self.ask += usize::from(!asked.is_empty());
+            }
             Verdict::Skipped(_) => self.skipped += 1,
         }
-        self.ask += usize::from(asks && !counts);
         if self.json {
-            return self.console.line(&as_json(wake, counts).to_string());
+            return self.console.line(&as_json(wake).to_string());
         }
         let words: String = wake.words.iter().flat_map(|words| words.chars()).take(MAX_WORDS_CHARS).collect();
         let words = harmless(&words).replace(['\n', '\r'], " ");
-        let place = format!("wake at {} {DIM}{words}{DIM:#}", wake.seq);
+        let words = if words.is_empty() { words } else { format!(" {DIM}{words}{DIM:#}") };
+        let place = format!("wake at {}{words}", wake.seq);
         match &wake.verdict {
             Verdict::Same { asked } => {
-                let (style, how) = if counts { (RED, "differs") } else { (GREEN, "same   ") };
-                self.console.raw(&format!("{style}{how}{style:#} {place}\n"))?;
+                self.console.raw(&format!("{GREEN}same   {GREEN:#} {place}\n"))?;
                 self.asked(asked)
             }
             Verdict::Skipped(why) => self.console.raw(&format!("{DIM}skipped{DIM:#} {place}: {}\n", harmless(why))),
@@ -217,13 +201,10 @@ fn wakes(count: usize) -> String {
     if count == 1 { "1 wake".to_owned() } else { format!("{count} wakes") }
 }
 
-fn as_json(wake: &ReplayedWake, asking_counts: bool) -> Value {
+fn as_json(wake: &ReplayedWake) -> Value {
     let texts = |asked: &[Difference]| asked.iter().map(|difference| difference.0.clone()).collect::<Vec<_>>();
     match &wake.verdict {
-        Verdict::Same { asked } => {
-            let verdict = if asking_counts { "differs" } else { "same" };
-            json!({ "seq": wake.seq, "verdict": verdict, "asked": texts(asked) })
-        }
+        Verdict::Same { asked } => json!({ "seq": wake.seq, "verdict": "same", "asked": texts(asked) }),
         Verdict::Skipped(why) => json!({ "seq": wake.seq, "verdict": "skipped", "reason": why }),
         Verdict::Differs { said, asked, left } => {
             let mut line = json!({ "seq": wake.seq, "verdict": "differs", "said": said.0, "asked": texts(asked) });

@@ -174,6 +174,19 @@ impl EngineSpec {
         file.map(|file| agent_dir.join(file))
     }
 
+    /// The same, for a provider that cannot do without it; and what messages call it: as the other files of the agent are
+    /// called, if it is one.
+    pub(super) fn needed_file(
+        &self,
+        agent_dir: &Path,
+        missing: EngineConfigError,
+    ) -> Result<(PathBuf, PathBuf), EngineConfigError> {
+        let path = self.file(agent_dir).ok_or(missing)?;
+        let inside = path.strip_prefix(agent_dir).ok().filter(|inside| inside.components().next().is_some());
+        let name = inside.unwrap_or(&path).to_owned();
+        Ok((path, name))
+    }
+
     /// The provider that is named, or else that the other keys are for.
     pub(super) fn kind(&self) -> Result<Option<ProviderKind>, EngineConfigError> {
         match &self.provider {

@@ -24,7 +24,7 @@ pub(crate) enum Verdict {
     /// It says and does what it did. It may have asked the model in other words.
     Same { asked: Vec<Difference> },
     Differs {
-        /// In what it says and does, and in how it ends.
+        /// In what it says and does, and in how it ends. Empty where it is asked otherwise and nothing else.
         said: Difference,
         asked: Vec<Difference>,
         /// Why the replay could not go on.
@@ -51,7 +51,22 @@ impl Difference {
     }
 }
 
-pub(super) fn judge(recorded: &RecordedWake, replayed: &Own, ending: &Ending, secrets: &Secrets) -> Verdict {
+/// What it means that a model is asked otherwise than it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asking {
+    /// It is told, and is no difference.
+    Told,
+    /// The wake differs.
+    Counts,
+}
+
+pub(super) fn judge(
+    recorded: &RecordedWake,
+    replayed: &Own,
+    ending: &Ending,
+    asking: Asking,
+    secrets: &Secrets,
+) -> Verdict {
     let mut before = transcript(&recorded.entries, recorded.calls.len(), &recorded.ending);
     let mut now = transcript(&replayed.entries, replayed.calls, ending);
     // One that came in pieces was in no piece.
@@ -59,7 +74,7 @@ pub(super) fn judge(recorded: &RecordedWake, replayed: &Own, ending: &Ending, se
     secrets.hide_in_text(&mut now);
     let asked = replayed.asked_differently.clone();
     match (Difference::of(&before, &now), &replayed.left) {
-        (None, None) => Verdict::Same { asked },
+        (None, None) if asking == Asking::Told || asked.is_empty() => Verdict::Same { asked },
         (said, left) => {
             let said = said.unwrap_or_else(|| Difference(String::new()));
             Verdict::Differs { said, asked, left: left.clone() }

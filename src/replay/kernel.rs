@@ -136,10 +136,6 @@ impl ReplayKernel {
         Replayed { recorded, replayed: own, left_log }
     }
 
-    pub(super) fn secrets(&self) -> &Secrets {
-        &self.secrets
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }

@@ -22,7 +22,7 @@ use crate::{
     log::{LogError, SessionReader},
     secrets::Secrets,
 };
-pub(crate) use compare::{Difference, Verdict};
+pub(crate) use compare::{Asking, Difference, Verdict};
 pub(crate) use wakes::last_cognet;
 
 /// What a replay is made with.
@@ -30,6 +30,7 @@ pub(crate) struct ReplayOptions {
     pub found: Found,
     /// Whether wakes of other cognets are replayed with this one too.
     pub whose: Whose,
+    pub asking: Asking,
     pub base: String,
     pub scope: Scope,
     pub limits: Limits,
@@ -149,7 +150,7 @@ impl Replay {
             Err(WakeFailure::Failed { error, .. }) => Ending::Failed { code: error.code, message: error.message },
             Err(WakeFailure::Interrupted { .. }) => Ending::Interrupted,
         };
-        let verdict = compare::judge(&recorded, &replayed, &ending, self.kernel.secrets());
+        let verdict = compare::judge(&recorded, &replayed, &ending, self.options.asking, &self.options.secrets);
         let goes_on = !left_log && matches!(verdict, Verdict::Same { .. });
         self.brain = Some(if goes_on { brain } else { self.load().await? });
         Ok(told(verdict))

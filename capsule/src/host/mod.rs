@@ -40,7 +40,7 @@ use crate::{
 };
 
 /// What isolates may leave behind in the process before it asks to be replaced.
-const MAX_LEFT_BEHIND_BYTES: usize = 512 << 20;
+const MAX_LEFT_BEHIND_BYTES: usize = 384 << 20;
 
 /// The child's own descriptor of the channel starts here, above the standard ones.
 const FIRST_FREE_FD: i32 = 3;

@@ -115,7 +115,7 @@ async fn memory_and_descriptors_are_flat_over_many_blocks() {
     const SLACK_KIB: u64 = 64 << 10;
     if ENGINE == Engine::QuickJs {
         // An isolate leaves much of its memory behind there, until the process is replaced.
-        const MOST_KIB: u64 = 768 << 10;
+        const MOST_KIB: u64 = 512 << 10;
         assert!(first.0 <= MOST_KIB && last.0 <= MOST_KIB, "the capsule had {} KiB, then {} KiB", first.0, last.0);
         assert!(bench.host.event_data("capsule:exit").is_some(), "the process was replaced");
         assert_eq!(bench.host.event_data("capsule:crash"), None);

@@ -235,25 +235,15 @@ async fn failures_of(cases: Vec<Case>) -> Vec<String> {
     let mut failures = Vec::new();
     for Case { name, source, expect } in cases {
         let bench = if expect == MEMORY { &long } else { &short };
+        bench.capsule.begin_wake();
+        let outcome = bench.run(&source).await;
+        let failed = bench.host.take_event("capsule:block:failed").unwrap_or_default();
+        let took = failed.get("durationMs").and_then(|ms| ms.as_f64()).unwrap_or_default();
         // The kernel itself kills a process that a busy machine kept from stopping a block in time.
         let killed = |crash: &serde_json::Map<String, serde_json::Value>| {
             crash.get("signal") == Some(&Signal::KILL.as_raw().into())
         };
-        let run = async || {
-            bench.capsule.begin_wake();
-            let outcome = bench.run(&source).await;
-            (outcome, bench.host.take_event("capsule:crash").filter(|crash| !killed(crash)))
-        };
-        let (mut outcome, mut crash) = run().await;
-        if let Some(once) = crash.take() {
-            // V8 itself has died once in some thousand bombs (SIGSEGV while a Map grew). What a block can bring about shows again.
-            println!("{name}: took the process down: {once:?}; once more");
-            bench.host.take_event("capsule:block:failed");
-            (outcome, crash) = run().await;
-        }
-        let failed = bench.host.take_event("capsule:block:failed").unwrap_or_default();
-        let took = failed.get("durationMs").and_then(|ms| ms.as_f64()).unwrap_or_default();
-        if let Some(crash) = crash {
+        if let Some(crash) = bench.host.take_event("capsule:crash").filter(|crash| !killed(crash)) {
             failures.push(format!("{name}: took the process down: {crash:?}"));
         }
         match &outcome.result {

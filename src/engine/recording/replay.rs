@@ -55,13 +55,8 @@ impl ReplayProvider {
         agent_dir: &Path,
         facts: Arc<dyn SessionFacts>,
     ) -> Result<Self, EngineConfigError> {
-        let path = spec.file(agent_dir).ok_or(EngineConfigError::Missing {
-            provider: NAME,
-            key: "recording",
-            usage: "replay:FILE",
-        })?;
-        let inside = path.strip_prefix(agent_dir).ok().filter(|inside| inside.components().next().is_some());
-        let name = inside.unwrap_or(&path).to_owned();
+        let missing = EngineConfigError::Missing { provider: NAME, key: "recording", usage: "replay:FILE" };
+        let (path, name) = spec.needed_file(agent_dir, missing)?;
         let text = files::read_text(&path)
             .map_err(|source| EngineConfigError::UnreadableRecording { path: name.clone(), source })?;
         let invalid = |line, message| EngineConfigError::InvalidRecording { path: name.clone(), line, message };

@@ -36,13 +36,9 @@ impl ScriptProvider {
         agent_dir: &Path,
         facts: Arc<dyn SessionFacts>,
     ) -> Result<Self, EngineConfigError> {
-        let path = spec.file(agent_dir).ok_or(EngineConfigError::Missing {
-            provider: NAME,
-            key: "script",
-            usage: "script:FILE",
-        })?;
-        // As the other files of the agent are called, if it is one.
-        let file = ScriptFile::read(&path, path.strip_prefix(agent_dir).unwrap_or(&path))?;
+        let missing = EngineConfigError::Missing { provider: NAME, key: "script", usage: "script:FILE" };
+        let (path, name) = spec.needed_file(agent_dir, missing)?;
+        let file = ScriptFile::read(&path, &name)?;
         let model = spec.model.clone().unwrap_or_else(|| NAME.to_owned());
         let answered = Mutex::new(vec![false; file.calls.len()]);
         Ok(Self { model, file, facts, answered })
