@@ -1,10 +1,12 @@
-//! Reading the user's files: regular files only, so that a FIFO or a device never holds the program up.
+//! Reading the user's files: regular files only, so that a FIFO or a device never holds the program up. Replacing our own.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Read},
     path::Path,
 };
+
+use uuid::Uuid;
 
 /// Opens a regular file for reading.
 ///
@@ -29,6 +31,24 @@ pub(crate) fn regular(options: &mut OpenOptions, path: &Path) -> io::Result<File
     }
     let what = if metadata.is_dir() { "a folder" } else { "a pipe, a socket or a device" };
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}; a regular file belongs there")))
+}
+
+/// Replaces a file as a whole: a reader sees the old content or the new. It survives the death of this process, and not always
+/// that of the machine.
+///
+/// # Errors
+/// As of the file system; the old content stands then.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let temporary = path.with_extension(format!("{}.tmp", Uuid::new_v4()));
+    let written = fs::write(&temporary, content).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        // The first failure is the one to tell.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
 }
 
 /// The text of a regular file.

@@ -1,5 +1,7 @@
 //! The user's tools, as TypeScript files and as what they declare.
 
+use serde::{Deserialize, Serialize};
+
 /// A file below `tools/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolFile {
@@ -18,7 +20,7 @@ pub struct ToolReport {
 }
 
 /// A namespace as its file declares it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolModule {
     pub name: String,
     /// The comment at the head of the file.
@@ -29,7 +31,7 @@ pub struct ToolModule {
 }
 
 /// An exported function.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolMember {
     pub name: String,
     /// As a block calls it: whatever it returns is a promise.

@@ -12,10 +12,12 @@ use axon_capsule::{Bindings, Capsule, ENGINE, MAX_BINDINGS_BYTES, Rebinding};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
-use uuid::Uuid;
 
 use super::Recorder;
-use crate::log::{Event, LogError, SessionLog};
+use crate::{
+    files,
+    log::{Event, LogError, SessionLog},
+};
 
 /// No cognet's state has this name: theirs have no `@`.
 const FOLDER: &str = "@bindings";
@@ -119,16 +121,7 @@ impl BindingsFile {
         let mut bytes = heading().into_bytes();
         bytes.extend_from_slice(&Sha256::digest(&body));
         bytes.extend_from_slice(&body);
-        if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let temporary = self.path.with_extension(format!("{}.tmp", Uuid::new_v4()));
-        let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, &self.path));
-        if written.is_err() {
-            // The first failure is the one to tell.
-            let _ = fs::remove_file(&temporary);
-        }
-        written
+        files::replace(&self.path, &bytes)
     }
 }
 

@@ -172,3 +172,34 @@ fn a_cold_echo_starts_no_capsule() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "hello\n"));
     assert!(of_kind(&agent.log(), "capsule:boot").is_empty());
 }
+
+#[test]
+fn a_cold_echo_starts_no_process_for_tools_that_were_examined_before() {
+    let agent = Agent::empty();
+    let run = |session: &str, args: &[&str]| {
+        let ran = agent.run(&[&["run", "--session", session], args].concat());
+        let log = crate::support::read_log(&agent.path().join(format!("data/sessions/{session}.jsonl")));
+        (ran, of_kind(&log, "capsule:boot").len())
+    };
+    assert_eq!(agent.run(&["new", agent.path().to_str().expect("UTF-8")]).code, Some(0));
+    let (ran, boots) = run("new", &["--cognet", "@axon/echo", "x"]);
+    assert_eq!((ran.stdout.as_str(), boots), ("x\n", 0), "{ran:?}");
+    // What is known of the tools is what they declare: they work.
+    let (ran, _) = run("called", &["--cognet", "@axon/repl", "typeof (await folder.overview())"]);
+    assert_eq!(ran.stdout, "object\n", "{ran:?}");
+
+    agent.write("tools/folder.ts", "export function other(): number { return 7; }\n");
+    let (_, boots) = run("changed", &["--cognet", "@axon/echo", "x"]);
+    assert_eq!(boots, 1, "changed files are examined");
+    let (ran, _) = run("again", &["--cognet", "@axon/repl", "await folder.other()"]);
+    assert_eq!(ran.stdout, "7\n", "{ran:?}");
+    for broken in ["", "{}", "{\"of\":1}"] {
+        agent.write(".axon/tools.json", broken);
+        let (ran, _) = run("broken", &["--cognet", "@axon/repl", "await folder.other()"]);
+        assert_eq!(ran.stdout, "7\n", "{broken}: {ran:?}");
+    }
+    agent.write("tools/folder.ts", "export function other(): = 1\n");
+    let (ran, _) = run("wrong", &["--cognet", "@axon/echo", "x"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("tools/folder.ts:1"), "{ran:?}");
+}

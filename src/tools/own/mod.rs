@@ -4,6 +4,7 @@
 //! read in that process too.
 
 mod files;
+mod known;
 mod runner;
 
 use std::{
@@ -83,7 +84,7 @@ pub struct OwnTools {
 }
 
 impl OwnTools {
-    /// Reads `tools/`. Without tools no process is started.
+    /// Reads `tools/`. A process is started only to examine files that were not examined before.
     ///
     /// # Errors
     /// Every problem of every file, with file and line.
@@ -109,9 +110,19 @@ impl OwnTools {
             max_concurrent_blocks: namespaces.max(1),
             ..settings.limits
         };
+        let known = known::Place::of(&settings.agent_dir, &settings.launch.program, &files);
         let capsule = Capsule::new(settings.launch, limits, desk.clone());
-        let report = capsule.describe(files.clone()).await?;
-        problems.extend(report.problems);
+        let modules = match known.get() {
+            Some(modules) => modules,
+            None => {
+                let report = capsule.describe(files.clone()).await?;
+                if report.problems.is_empty() {
+                    known.put(&report.modules);
+                }
+                problems.extend(report.problems);
+                report.modules
+            }
+        };
         if !problems.is_empty() {
             capsule.shutdown().await;
             problems.sort_by(|a, b| (&a.path, a.line, a.column).cmp(&(&b.path, b.line, b.column)));
@@ -120,7 +131,7 @@ impl OwnTools {
         let files: Arc<[ToolFile]> = files.into();
         let mut runners = HashMap::new();
         let mut grants = settings.grants;
-        for module in &report.modules {
+        for module in &modules {
             let own = grants.remove(&module.name).unwrap_or_default();
             let tools = nested(&settings.agent_dir, own.rules, approver.clone())
                 .map_err(|source| OwnToolsError::Grants { name: module.name.clone(), source })?;
@@ -130,7 +141,7 @@ impl OwnTools {
         let known = runners.iter().map(|(name, runner)| (Runner::block_id(name), Arc::downgrade(runner))).collect();
         // The cell was made above and is empty.
         let _ = desk.runners.set(known);
-        Ok(Self { modules: report.modules, runners, capsule: Some(capsule) })
+        Ok(Self { modules, runners, capsule: Some(capsule) })
     }
 
     /// What the files declare.
